@@ -1,0 +1,49 @@
+# One target per room; what a room links is what it may include (tools/check_layers.py has the table).
+
+add_library(quire_flags INTERFACE)
+target_compile_options(quire_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -Wshadow
+                                             -Wno-missing-field-initializers)
+# a * b + c stays two roundings unless the source says fma: results must not depend on the compiler.
+target_compile_options(quire_flags INTERFACE -ffp-contract=off)
+if(QUIRE_SANITIZE_ADDRESS)
+  target_compile_options(quire_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+                                               -fno-omit-frame-pointer)
+  target_link_options(quire_flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(QUIRE_SANITIZE_THREAD)
+  target_compile_options(quire_flags INTERFACE -fsanitize=thread)
+  target_link_options(quire_flags INTERFACE -fsanitize=thread)
+endif()
+if(QUIRE_FUZZ)
+  target_compile_options(quire_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined)
+  target_link_options(quire_flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(QUIRE_SCALAR_ONLY)
+  target_compile_definitions(quire_flags INTERFACE QUIRE_SCALAR_ONLY)
+endif()
+
+# quire_room(NAME [LINKS rooms and libraries ...]): every src/NAME/*.cc.
+function(quire_room name)
+  cmake_parse_arguments(ROOM "" "" "LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  add_library(quire_${name} STATIC ${sources})
+  target_include_directories(quire_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
+                                                  ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(quire_${name} PUBLIC ${ROOM_LINKS} PRIVATE quire_flags)
+endfunction()
+
+# quire_room_test(NAME [LINKS ...]): every test/NAME/*_test.cc as one program, one ctest entry per
+# TEST.  Files named *_slow_test.cc get the label "slow".
+function(quire_room_test name)
+  cmake_parse_arguments(ROOM "" "" "LINKS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/test/${name}/*_test.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(quire_${name}_test ${sources})
+  target_include_directories(quire_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/test)
+  target_link_libraries(quire_${name}_test PRIVATE quire_${name} ${ROOM_LINKS} quire_test_support
+                                                   GTest::gtest GTest::gtest_main quire_flags)
+  gtest_discover_tests(quire_${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+                       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} PROPERTIES TIMEOUT 1200)
+endfunction()

@@ -1,0 +1,155 @@
+// The key-value cache of a decoder: paged per KV head, within a byte budget that is never exceeded.
+//
+// One step of an engine:
+//
+//   begin(segments)                  one thread: room for every row of the step, or nothing changes
+//   for each layer:
+//     append(layer, k, v, part, parts)    any threads, each with its own part of `parts`
+//     -- barrier --
+//     attend(layer, q, out, part, parts)  likewise
+//     -- barrier --
+//   commit()                         one thread: the rows are now part of their sequences
+//
+// The cache starts no thread, prints nothing and reads no environment.  Unless said otherwise a
+// method may be called by one thread at a time, and never between begin() and commit()/cancel().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quire/policy.h"
+#include "quire/status.h"
+#include "quire/types.h"
+
+namespace quire {
+
+// One attention layer.  query_heads is a multiple of kv_heads; the query heads
+// [kv * group, (kv + 1) * group) share KV head kv.
+struct LayerShape {
+  std::uint32_t kv_heads = 0;
+  std::uint32_t query_heads = 0;  // group = query_heads / kv_heads, 1 to 16
+  std::uint32_t key_size = 0;     // values of one K row, 64 to 256, a multiple of 16
+  std::uint32_t value_size = 0;   // values of one V row, likewise
+  float scale = 0;                // of q.k before the softmax; 0 = 1 / sqrt(key_size)
+  float softcap = 0;              // score = softcap * tanh(score / softcap); 0 = none
+  std::uint32_t window = 0;  // a row sees the last `window` positions, its own included; 0 = all
+  std::vector<float> sinks;  // [query_heads] learned sink logits, or empty
+};
+
+// Which instructions kernels may use.  Results are memcmp-equal across layouts, threads, chunks and
+// batches at every level.
+enum class Isa : std::uint8_t { kAuto, kScalar, kAvx2, kAvx512 };
+
+struct CacheOptions {
+  std::vector<LayerShape> layers;
+  std::size_t budget_bytes = 0;  // K, V, tables, scores, masks: everything
+  KvType key_type = KvType::kF16;
+  KvType value_type = KvType::kF16;
+  std::uint32_t block_tokens = 16;  // 8, 16, 32 or 64
+  std::uint32_t max_rows = 512;     // rows of one step, all segments together
+  Isa isa = Isa::kAuto;
+};
+
+// Rows that one sequence adds in a step: its next `rows` positions, in order.
+struct Segment {
+  SequenceId sequence{};
+  std::uint32_t rows = 0;
+  bool answer = false;            // rows of the answer (Tap::kDecodeRows); false: of the prompt
+  std::uint32_t window_rows = 0;  // the last this many rows are among the prompt's last
+                                  // Needs::window rows (Tap::kLastRows)
+};
+
+// What a review did to one sequence, in numbers an answer can carry.
+struct ShrinkReport {
+  std::uint64_t entries_before = 0;   // live entries over all lanes of full-attention layers
+  std::uint64_t entries_dropped = 0;  // of those
+  std::uint64_t bytes_freed = 0;      // given back to the pool by this review
+};
+
+struct SequenceStats {
+  std::uint32_t tokens_seen = 0;      // positions ever appended
+  double tokens_kept_mean = 0;        // live entries / lanes, full-attention layers
+  std::uint32_t tokens_kept_min = 0;  // smallest lane, full-attention layers
+  std::uint64_t entries_dropped = 0;  // by policies, over all lanes and time
+  std::size_t bytes = 0;              // blocks and tables this sequence alone holds
+  std::size_t bytes_shared = 0;       // blocks it shares with another sequence
+};
+
+struct CacheStats {
+  std::size_t budget_bytes = 0;
+  std::size_t used_bytes = 0;       // blocks and metadata in use
+  std::size_t kv_bytes = 0;         // of used: blocks of K and V
+  std::size_t metadata_bytes = 0;   // of used: tables, masks, positions, scores
+  std::size_t committed_bytes = 0;  // slabs taken: what the process pays for
+  std::size_t stranded_bytes = 0;   // committed, not in use, unusable to another block format
+  std::size_t peak_bytes = 0;       // highest committed_bytes ever, sampled at every allocation
+  std::uint32_t sequences = 0;
+};
+
+class Cache {
+ public:
+  // kInvalidArgument names the field; kOutOfMemory when the budget cannot hold one block of every
+  // lane, or is over what the machine can give (the message says the largest that fits).
+  static Result<std::unique_ptr<Cache>> open(CacheOptions options);
+  virtual ~Cache() = default;
+
+  // An empty sequence.  `needs` is what the policies that will shrink it must be shown; taps that
+  // are not asked for here cost nothing and cannot be had later.
+  virtual Result<SequenceId> start(const Needs& needs = {}) = 0;
+  // A second sequence with the same entries; blocks are shared until one of the two changes them.
+  virtual Result<SequenceId> fork(SequenceId parent) = 0;
+  virtual Status drop(SequenceId sequence) = 0;
+
+  // Reserves room for the rows of every segment in every layer.  On any refusal nothing changed:
+  // kOutOfMemory (budget), kNotFound (stale id), kInvalidArgument (no rows, over max_rows, a
+  // sequence named twice).
+  virtual Status begin(std::span<const Segment> segments) = 0;
+  // k [rows][kv_heads][key_size], v [rows][kv_heads][value_size], f32, row r being the r-th row of
+  // the step's segments in order.  K rows carry their rotary phase already.
+  virtual void append(std::uint32_t layer, const float* k, const float* v, std::uint32_t part,
+                      std::uint32_t parts) = 0;
+  // q [rows][query_heads][key_size] -> out [rows][query_heads][value_size], f32.  Every row sees
+  // the live entries of its sequence up to its own position, inside the layer's window.
+  // Call for part = 0 ... parts - 1 once each, after every append() of the layer returned.
+  virtual void attend(std::uint32_t layer, const float* q, float* out, std::uint32_t part,
+                      std::uint32_t parts) = 0;
+  virtual void commit() = 0;
+  virtual void cancel() = 0;  // the step's rows were never there
+
+  // Bytes the pool must still give for `rows` more rows of the sequence (new blocks, copies of
+  // shared ones, tables), and what it can give now.
+  virtual std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const = 0;
+  virtual std::size_t bytes_free() const = 0;
+  // Tokens of one fresh sequence that the whole budget holds, tables and `needs` included.
+  virtual std::uint32_t tokens_that_fit(const Needs& needs = {}) const = 0;
+
+  // Reviews the full-attention lanes of a sequence: at most `keep` entries a lane on average, as
+  // the policy divides and chooses them.  keep >= length changes nothing.  `seen` are needs given
+  // to start(); a policy that needs more is kInvalidArgument.
+  virtual Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,
+                                      std::uint32_t keep) = 0;
+  // Drops the entries at `positions` (ascending, live) from one lane.
+  virtual Status evict(SequenceId sequence, std::uint32_t layer, std::uint32_t head,
+                       std::span<const Position> positions) = 0;
+  // Live positions of one lane, ascending.
+  virtual Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,
+                                                  std::uint32_t head) const = 0;
+  // The attention sums of one lane's live entries since start(), as a policy would see them.
+  virtual Result<std::vector<float>> tap(SequenceId sequence, std::uint32_t layer,
+                                         std::uint32_t head) const = 0;
+
+  virtual CacheStats stats() const = 0;
+  virtual Result<SequenceStats> stats(SequenceId sequence) const = 0;
+  virtual const CacheOptions& options() const = 0;
+  virtual Isa isa() const = 0;  // the level in use
+  // Every invariant of docs/ARCHITECTURE.md; a violation is a QUIRE_CHECK.  Slow.
+  virtual void check_invariants() const = 0;
+};
+
+const char* name_of(Isa isa);
+
+}  // namespace quire

@@ -1,0 +1,23 @@
+// The vocabulary of the library: one meaning each, as in docs/ARCHITECTURE.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire {
+
+using Position = std::uint32_t;  // index of a token in its text: absolute, never renumbered
+using Ordinal = std::uint32_t;   // rank of a live entry in its lane
+
+// Names one sequence of one cache: slot in the low half, generation in the high half, so that an id
+// kept after drop() is refused (Code::kNotFound) instead of naming a stranger.
+enum class SequenceId : std::uint64_t {};
+
+// How K and V are stored.  Arithmetic is f32 for every type.
+enum class KvType : std::uint8_t { kF16, kBF16, kF32 };
+
+constexpr std::size_t bytes_of(KvType type) {
+  return type == KvType::kF32 ? 4 : 2;
+}
+
+}  // namespace quire

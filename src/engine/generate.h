@@ -1,0 +1,83 @@
+// One answer to one prompt, within the cache's budget: read, review, decode.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+#include "quire/cache.h"
+
+namespace quire::engine {
+
+// `--keep 1024tok | 25% | 16MiB`: the target of one sequence after a review.
+struct Keep {
+  enum class Unit : std::uint8_t { kPool, kTokens, kPercent, kBytes };  // kPool: what the pool fits
+  Unit unit = Unit::kPool;
+  double amount = 0;
+};
+Result<Keep> parse_keep(std::string_view text);
+// "64MiB", "1.5GiB", "4096": bytes.
+Result<std::size_t> parse_bytes(std::string_view text);
+
+enum class Finish : std::uint8_t { kStop, kLength, kCancelled, kError };
+enum class Prefill : std::uint8_t { kWhole, kStreamed };
+
+struct GenerateOptions {
+  std::uint32_t max_tokens = 256;
+  std::uint32_t chunk = 512;       // rows of a prefill step, at most
+  std::optional<Policy> policy{};  // none: exact; the prompt and answer must fit
+  Keep keep{};
+  std::uint32_t review_every = 0;  // answer tokens between reviews; 0 = block_tokens
+  model::SamplerOptions sampler{};
+  bool stop_at_end = true;  // false: ignore end-of-generation tokens
+  std::function<void(std::uint32_t done, std::uint32_t total)> on_prompt{};  // prompt tokens read
+  std::function<void(std::string_view text)> on_text{};  // whole UTF-8 letters only
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+// The kv object of every answer (docs/ARCHITECTURE.md; one schema for run, batch and server).
+struct KvReport {
+  bool lossy = false;
+  std::string policy = "none";
+  std::string type = "f16";
+  Prefill prefill = Prefill::kWhole;
+  std::size_t pool_bytes = 0, bytes_now = 0, bytes_peak = 0, bytes_shared = 0;
+  std::string keep;
+  std::uint32_t tokens_seen = 0;
+  double tokens_kept_mean = 0;
+  std::uint32_t tokens_kept_min = 0;
+  std::uint64_t entries_dropped = 0;
+  std::uint32_t cached_tokens = 0;
+};
+
+struct Answer {
+  std::string text;
+  std::vector<model::Token> tokens;
+  Finish finish = Finish::kStop;
+  Status error{};  // with Finish::kError
+  std::uint32_t prompt_tokens = 0, completion_tokens = 0;
+  double prefill_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
+  KvReport kv{};
+};
+
+// A sequence with its history: run one prompt, or chat over several turns.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(model::Model& model, Cache& cache,
+                                               GenerateOptions options);
+  virtual ~Session() = default;
+  // Appends `prompt` to the history and answers it.  A refusal (empty prompt, prompt + answer over
+  // the model's context, budget too small for sinks + recent + one chunk: the message has the
+  // number that would do) is a Status and leaves the history as it was.
+  virtual Result<Answer> answer(const std::vector<model::Token>& prompt) = 0;
+  // Forgets everything.
+  virtual Status reset() = 0;
+  virtual SequenceId sequence() const = 0;  // for --explain
+  virtual const std::vector<model::Token>& history() const = 0;
+};
+
+}  // namespace quire::engine

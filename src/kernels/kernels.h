@@ -1,0 +1,138 @@
+// The kernels of the cache: pointers and sizes only, one table per instruction set.
+//
+// Layout of a block of `tokens` slots (tokens = 8, 16, 32 or 64):
+//   K: [key_size][tokens]    d-major, so that one vector holds one d of 8 or 16 tokens
+//   V: [tokens][value_size]  token-major, so that one vector holds one token's values
+// V follows K at LaneView::value_offset bytes.
+//
+// Order of additions.  The same on every instruction set, for every layout, thread count, chunk
+// size, batch and for open and full blocks (so results are memcmp-equal, also to the reference):
+//   score  s = scale * (fma chain over d = 0, 1, ... key_size - 1, from +0), then soft cap
+//   tile   512 ordinals, [512 t, 512 (t + 1)); within a tile, over visible entries only:
+//          m = max s;  p = exp(s - m) (our own polynomial);
+//          l = 16 partial sums by (ordinal mod 16), each ascending, added by a fixed tree
+//          o[d] = fma chain over ordinals ascending, from +0
+//   merge  tiles left to right: m' = max(m, mt); o = o * exp(m - m') + ot * exp(mt - m') ...
+//   end    out = o / l, the learned sink (if any) joining l last
+// K of a dead slot may be read (its score is discarded); V of a dead, masked or future slot never
+// enters arithmetic, so garbage, NaN or infinity there cannot be seen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quire/cache.h"
+#include "quire/policy.h"
+#include "quire/types.h"
+
+namespace quire::kernels {
+
+constexpr std::uint32_t kTileOrdinals = 512;
+
+struct BlockView {
+  const std::byte* data;  // the block: K then V
+  std::uint64_t live;     // bit i: slot i holds a live entry
+  Position base;          // position of slot 0; slot i is base + i (unless LaneView::position)
+  Ordinal first_ordinal;  // ordinal of the block's first live entry
+};
+
+// What attention reads of one lane.  Blocks ascend in ordinal and position.
+struct LaneView {
+  const BlockView* blocks;  // [block_count]
+  std::uint32_t block_count;
+  const Position* position;  // [live], by ordinal - first; null: BlockView::base rules
+  Ordinal first;             // ordinal of the first entry: > 0 when a window dropped a prefix
+  std::uint32_t live;        // entries; ordinals are [first, first + live)
+  std::uint32_t block_tokens;
+  KvType key_type, value_type;
+  std::uint32_t key_size, value_size;
+  std::size_t value_offset;  // bytes from block start to V
+};
+
+// The query rows of one KV head: `tokens` consecutive rows of one sequence x `group` query heads.
+// Head g of token t: q + t * q_stride + g * key_size; out + t * out_stride + g * value_size.
+struct QueryView {
+  const float* q;
+  float* out;
+  std::size_t q_stride, out_stride;  // in floats
+  std::uint32_t tokens, group;
+  Position first_position;  // token t is at first_position + t
+  float scale, softcap;     // softcap 0 = none
+  std::uint32_t window;     // 0 = all
+  const float* sinks;       // [group] or null
+};
+
+// Attention sums per key as integers in units of 2^-40, so that no order of addition can enter.
+// A row's p is first reduced over the group's heads in head order (kSum, kMean, kMax, kSquareSum)
+// in f32; the result is rounded to the unit and added.
+struct TapView {
+  std::int64_t* sum;       // [live] added to, index = ordinal - first; null = off
+  std::int64_t* per_head;  // [group][per_head_stride] or null
+  std::size_t per_head_stride;
+  Reduce group;
+  std::uint32_t first_token;  // tokens [first_token, tokens) of the QueryView are summed
+};
+constexpr double kTapUnit = 1.0 / (std::int64_t{1} << 40);
+
+// Partial results of one tile and one row: m, l, then o[value_size].
+constexpr std::size_t partial_floats(std::uint32_t value_size) {
+  return 2 + value_size;
+}
+
+// Everything a level offers.  All functions are reentrant; scratch is the caller's, 64-byte
+// aligned.
+struct Kernels {
+  Isa isa;
+
+  // Stores `tokens` rows of k and v (f32, row t at k + t * k_stride) into slots
+  // [slot, slot + tokens) of one block.  Round to nearest even; f16 overflow becomes infinity.
+  void (*append)(std::byte* block, std::uint32_t block_tokens, std::size_t value_offset,
+                 KvType key_type, KvType value_type, std::uint32_t key_size,
+                 std::uint32_t value_size, std::uint32_t slot, std::uint32_t tokens, const float* k,
+                 std::size_t k_stride, const float* v, std::size_t v_stride);
+
+  // All tiles of all rows, written to out.  `tap.sum == nullptr` costs nothing.
+  void (*attend)(const LaneView& lane, const QueryView& rows, const TapView& tap, float* scratch);
+
+  // Tiles [tile_begin, tile_end) of all rows into partial[row][tile - tile_begin][partial_floats],
+  // row = t * group + g, one tile having `partial_row_stride` floats per row in all.
+  // A tile with no visible entry has m = -infinity, l = 0, o = 0.
+  void (*attend_tiles)(const LaneView& lane, const QueryView& rows, std::uint32_t tile_begin,
+                       std::uint32_t tile_end, float* partial, std::size_t partial_row_stride,
+                       float* scratch);
+  // Merges tile_count partials per row left to right and writes out: bit-equal to attend().
+  void (*merge)(const QueryView& rows, std::uint32_t value_size, const float* partial,
+                std::size_t partial_row_stride, std::uint32_t tile_count);
+
+  // L2 norms of the live entries in ordinal order; either output may be null.
+  void (*norms)(const LaneView& lane, float* key_norm, float* value_norm);
+
+  // Copies one entry, K and V, between slots of two blocks of the same shape.
+  void (*copy_entry)(const std::byte* from, std::uint32_t from_slot, std::byte* to,
+                     std::uint32_t to_slot, std::uint32_t block_tokens, std::size_t value_offset,
+                     KvType key_type, KvType value_type, std::uint32_t key_size,
+                     std::uint32_t value_size);
+};
+
+// First ordinal tile and one past the last that a lane's entries touch: tiles are numbered from
+// ordinal 0, also when a window dropped a prefix.
+constexpr std::uint32_t first_tile(const LaneView& lane) {
+  return lane.first / kTileOrdinals;
+}
+constexpr std::uint32_t end_tile(const LaneView& lane) {
+  return (lane.first + lane.live + kTileOrdinals - 1) / kTileOrdinals;
+}
+
+// Floats of scratch that attend and attend_tiles need for any QueryView with this group, and with
+// taps for lanes of up to `live` entries (0 when taps are off).
+std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std::uint32_t group,
+                           std::uint32_t tap_live);
+
+// The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
+const Kernels& kernels_for(Isa limit);
+// Whether the machine can run the level.
+bool machine_has(Isa isa);
+// The slow obvious twin of every kernel: same results bit for bit, one loop per formula.
+const Kernels& reference_kernels();
+
+}  // namespace quire::kernels
