@@ -36,8 +36,8 @@ struct LayerShape {
   std::uint32_t value_size = 0;   // values of one V row, likewise
   float scale = 0;                // of q.k before the softmax; 0 = 1 / sqrt(key_size)
   float softcap = 0;              // score = softcap * tanh(score / softcap); 0 = none
-  std::uint32_t window = 0;  // a row sees the last `window` positions, its own included; 0 = all
-  std::vector<float> sinks;  // [query_heads] learned sink logits, or empty
+  std::uint32_t window = 0;    // a row sees the last `window` positions, its own included; 0 = all
+  std::vector<float> sinks{};  // [query_heads] learned sink logits, or empty
 };
 
 // Which instructions kernels may use.  Results are memcmp-equal across layouts, threads, chunks and
@@ -121,7 +121,10 @@ class Cache {
   virtual void cancel() = 0;  // the step's rows were never there
 
   // Bytes the pool must still give for `rows` more rows of the sequence (new blocks, copies of
-  // shared ones, tables), and what it can give now.
+  // shared ones, tables), and what it can give now, both in whole slabs.  begin() of these rows
+  // alone is refused for memory exactly when needed > free (an answer near the border may be too
+  // careful by a slab).  The needs of several sequences do not add up: they share open slabs.
+  // Of a stale id 0 bytes are needed.
   virtual std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const = 0;
   virtual std::size_t bytes_free() const = 0;
   // Tokens of one fresh sequence that the whole budget holds, tables and `needs` included.
@@ -129,7 +132,10 @@ class Cache {
 
   // Reviews the full-attention lanes of a sequence: at most `keep` entries a lane on average, as
   // the policy divides and chooses them.  keep >= length changes nothing.  `seen` are needs given
-  // to start(); a policy that needs more is kInvalidArgument.
+  // to start(); a policy that needs more is kInvalidArgument.  Never refused for want of memory.
+  // Where an allocating policy's counts do not add up, or leave a lane less than it protects, the
+  // nearest legal counts are used.  Sums of Tap::kLastRows end with the first review that drops
+  // something, and begin anew with the next rows that Segment::window_rows names.
   virtual Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,
                                       std::uint32_t keep) = 0;
   // Drops the entries at `positions` (ascending, live) from one lane.

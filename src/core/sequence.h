@@ -1,0 +1,93 @@
+// What the tables keep of extents and sequences.  All of it lives in zeroed arrays of the pool, so
+// every type here is a plain record whose zero bytes are its empty state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/geometry.h"
+#include "core/paged_list.h"
+#include "core/pool.h"
+#include "quire/policy.h"
+#include "quire/types.h"
+
+namespace quire {
+
+// One block of every lane of a layer group over the positions
+// [ordinal * block_tokens, (ordinal + 1) * block_tokens).  BlockId[lanes] follows the record.
+struct Extent {
+  std::uint32_t generation;  // unique; 0 once released
+  std::uint32_t references;  // sequences
+  std::uint32_t ordinal;
+  std::uint32_t held;   // blocks that are not kNoBlock
+  std::uint32_t holes;  // 1: a sequence gave up a block of it while it was shared
+  std::uint32_t unused;
+
+  BlockId* blocks() { return reinterpret_cast<BlockId*>(this + 1); }
+  const BlockId* blocks() const { return reinterpret_cast<const BlockId*>(this + 1); }
+  bool shared() const { return references > 1; }
+  static std::size_t bytes(const LayerGroup& group) {
+    return sizeof(Extent) + group.lanes * sizeof(BlockId);
+  }
+};
+
+// A sequence's share of an extent.
+struct ExtentRef {
+  Extent* extent;
+  std::uint32_t ordinal;
+  std::uint32_t generation;  // of the extent when it was taken
+};
+
+// A block of a lane that has a table.
+struct Row {
+  BlockId block;
+  Position base;       // of slot 0, a multiple of block_tokens
+  std::uint64_t live;  // never 0
+};
+
+struct Lane {
+  PagedList<Row> rows;           // own == 1, ascending in base
+  PagedList<std::int64_t> taps;  // [live][Tables::tap_stride()], unit 2^-40; empty while off
+  std::uint32_t own;             // 1: has a table; 0: dense, blocks implied by the extents
+  std::uint32_t live;            // own == 1: entries, those of the running step included
+  std::uint32_t first;           // own == 1: ordinals that a window has passed
+};
+
+struct GroupState {
+  PagedList<ExtentRef> extents;  // ascending; without gaps while a lane is dense
+  std::uint32_t dense_lanes;
+};
+
+// Whether a sequence's lanes have tap sums.
+enum class TapState : std::uint32_t { kOff, kWaiting, kOn };
+
+// GroupState[groups] and Lane[lanes] follow the record.
+struct Sequence {
+  SequenceId id;
+  std::uint32_t slot;
+  std::uint32_t length;       // positions appended
+  std::uint32_t pending;      // rows of the running step, at positions [length, length + pending)
+  std::uint32_t window_rows;  // summed since the taps went on, Tap::kLastRows
+  std::uint32_t window_rows_pending;  // of the running step
+  TapState taps;
+  std::uint32_t taps_fresh;  // 1: the running step switched them on
+  std::uint64_t dropped;     // entries, by evictions
+  Needs needs;
+
+  GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }
+  const GroupState* groups() const { return reinterpret_cast<const GroupState*>(this + 1); }
+  Lane* lanes(const Geometry& geometry) {
+    return reinterpret_cast<Lane*>(groups() + geometry.groups.size());
+  }
+  const Lane* lanes(const Geometry& geometry) const {
+    return reinterpret_cast<const Lane*>(groups() + geometry.groups.size());
+  }
+  static std::size_t bytes(const Geometry& geometry) {
+    return sizeof(Sequence) + geometry.groups.size() * sizeof(GroupState) +
+           geometry.lanes * sizeof(Lane);
+  }
+};
+static_assert(alignof(Sequence) <= kBlockGrain && sizeof(Sequence) % alignof(GroupState) == 0);
+static_assert(sizeof(GroupState) % alignof(Lane) == 0);
+
+}  // namespace quire

@@ -1,0 +1,207 @@
+// The tables: which block holds which entry of which sequence.
+//
+//   sequence -> per layer group: a list of extents      (shared with forks, counted)
+//            -> per lane: nothing while dense, then a table of rows {block, base, live bits}
+//
+// Everything is allocated from the pool.  Growth is reserve-then-commit: grow() takes all that a
+// step needs or changes nothing; publish() makes the rows part of their sequences; retract() gives
+// all of it back.  An eviction never fails for want of memory: for every dense lane of a
+// full-attention layer the nodes of its future table are set aside (NodeStore::headroom).
+//
+// A sequence evicts from its own view.  A block whose entries are all dead is released at once when
+// its extent belongs to this sequence alone; in a shared extent it stays until the extent has one
+// owner, and is released in that moment (drop, fork's copy-on-write, or another eviction).
+//
+// One thread at a time; const members may be called by many threads.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/demand.h"
+#include "core/geometry.h"
+#include "core/node_store.h"
+#include "core/paged_list.h"
+#include "core/pool.h"
+#include "core/sequence.h"
+
+namespace quire {
+
+// Rows of one sequence in a step.
+struct Growth {
+  Sequence* sequence;
+  std::uint32_t rows;
+  std::uint32_t window_rows;  // of those, Tap::kLastRows
+};
+
+struct SequenceBytes {
+  std::size_t own = 0;     // blocks of unshared extents, tables, taps
+  std::size_t shared = 0;  // blocks of shared extents
+};
+
+class Tables {
+ public:
+  // Registers the geometry's formats with the pool.  REQUIRES: at most Pool::kFormatsMax different
+  // block sizes; the pool is empty and outlives the tables.
+  Tables(Pool& pool, Geometry geometry);
+  ~Tables();
+  Tables(const Tables&) = delete;
+  Tables& operator=(const Tables&) = delete;
+
+  const Geometry& geometry() const { return geometry_; }
+  const Pool& pool() const { return pool_; }
+
+  // --- sequences (tables.cc, tables_fork.cc) ---
+  Sequence* start(const Needs& needs);  // null: no room, and nothing changed
+  Sequence* fork(const Sequence& parent);
+  void drop(Sequence& sequence);
+  Sequence* find(SequenceId id) const;  // null: dropped or never there
+  std::uint32_t sequence_count() const { return sequence_count_; }
+
+  // --- a step (tables_step.cc) ---
+  // False: no room, and nothing changed.  REQUIRES: different sequences, rows > 0, no step running.
+  bool grow(std::span<const Growth> step);
+  void publish();
+  void retract();
+  bool growing() const { return !step_.empty(); }
+
+  // --- a lane (rows of the running step included) ---
+  std::uint32_t live(const Sequence& sequence, LanePlace at) const;
+  Ordinal first_ordinal(const Sequence& sequence, LanePlace at) const;
+  std::uint32_t block_count(const Sequence& sequence, LanePlace at) const {
+    const Lane& table = lane(sequence, at);
+    return table.own != 0 ? table.rows.size() : sequence.groups()[at.group].extents.size();
+  }
+  // The lane's block of an extent that the running step writes to.
+  BlockId block_at(const Sequence& sequence, LanePlace at, std::uint32_t ordinal) const;
+  const Lane& lane(const Sequence& sequence, LanePlace at) const {
+    return sequence.lanes(geometry_)[geometry_.groups[at.group].first_lane + at.lane];
+  }
+  Lane& lane(Sequence& sequence, LanePlace at) const {
+    return sequence.lanes(geometry_)[geometry_.groups[at.group].first_lane + at.lane];
+  }
+  // Sums per entry: one over the query heads, then, with Needs::per_head, one of each.
+  std::uint32_t tap_stride(const Sequence& sequence, LanePlace at) const {
+    const bool each = sequence.needs.tap == Tap::kLastRows && sequence.needs.per_head;
+    return each ? 1 + geometry_.groups[at.group].query_heads[at.lane] : 1;
+  }
+  // Calls f(BlockId, live bits, base position, ordinal of the first live entry) for the blocks that
+  // hold positions in [begin, end), ascending.  The first block may reach below `begin`; bits at
+  // or above `end` are cleared.
+  template <typename F>
+  void for_each_block(const Sequence& sequence, LanePlace at, Position begin, Position end,
+                      F f) const;
+
+  // --- eviction (tables_evict.cc) ---
+  // Keeps the entries of a lane with these ranks (ascending, 0 = its first entry now) and drops the
+  // others, tap sums with them.  False: no room for the table of a window layer's lane, and nothing
+  // changed.  After the last lane of a sequence call settle().
+  bool retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
+  void drop_taps(Sequence& sequence);  // Tap::kLastRows: until rows of a window come again
+  void settle(Sequence& sequence);     // releases extents without a live entry
+
+  // --- sizes (tables_size.cc) ---
+  // Slabs the pool must still give for a step; never too few.  Exact but for the packing of arrays
+  // in slabs and for tap sums not switched on yet.
+  SlabNeed slabs_needed(std::span<const Growth> step) const;
+  // Tokens of one fresh sequence that an empty pool holds, in steps of at most `step_rows`.
+  std::uint32_t tokens_that_fit(const Needs& needs, std::uint32_t step_rows) const;
+  SequenceBytes bytes(const Sequence& sequence) const;
+
+  void check_invariants() const;  // tables_invariants.cc
+
+ private:
+  struct Growing {
+    Sequence* sequence;
+    std::size_t replaced;  // index of its first in replaced_, one per group
+  };
+
+  std::uint64_t bits_below(Position base, Position end) const;  // slots of [base, end)
+  bool acquire_blocks(const LayerGroup& group, std::span<BlockId> out);
+  Extent* make_extent(const LayerGroup& group, std::uint32_t ordinal);
+  void free_extent(const LayerGroup& group, Extent* extent);
+  Extent& checked(const ExtentRef& ref) const;
+  void unreference(std::uint32_t group, const ExtentRef& ref);
+  void reclaim(std::uint32_t group, Extent& extent);
+  void release_block(Extent& extent, std::uint32_t lane);
+  void release_dead_blocks(const Sequence& sequence, std::uint32_t group, Extent& extent);
+  // Rank in the list of the first extent at or above `ordinal`.
+  static std::uint32_t lower_bound(const PagedList<ExtentRef>& list, std::uint32_t ordinal);
+  static std::uint32_t lower_bound(const PagedList<Row>& rows, Position base);
+  bool has_row(const Lane& lane, Position base) const;
+  void release_lists(Sequence& sequence);
+
+  bool make_table(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
+  void filter_rows(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
+  void filter_taps(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
+  // A row of a lane; of a dense one, what its table would say.
+  Row row_at(const Sequence& sequence, LanePlace at, std::uint32_t i) const;
+
+  bool grow_sequence(const Growth& growth, std::span<ExtentRef> replaced);
+  bool grow_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced);
+  bool grow_open_extent(Sequence& sequence, std::uint32_t group, ExtentRef& replaced);
+  bool push_extent(Sequence& sequence, std::uint32_t group, std::uint32_t ordinal);
+  bool grow_rows(Sequence& sequence, LanePlace at);
+  bool grow_taps(Sequence& sequence);
+  void retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced);
+  void retract_rows(Sequence& sequence, LanePlace at, const ExtentRef& replaced);
+  void retract_taps(Sequence& sequence);
+  void retract_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced);
+  void pass_window(Sequence& sequence, std::uint32_t group);
+
+  void add_group(const Growth& growth, std::uint32_t group, Demand& demand) const;
+  void check_table(const Sequence& sequence, LanePlace at) const;
+  void check_group(const Sequence& sequence, std::uint32_t group) const;
+
+  std::size_t headroom_of(const Sequence& sequence) const;
+  bool settle_headroom();
+
+  Pool& pool_;
+  Geometry geometry_;
+  NodeStore nodes_;
+  PagedList<Sequence*> slots_;  // by the low half of a SequenceId; null: free
+  std::uint32_t sequence_count_ = 0;
+  std::uint32_t next_sequence_ = 0, next_extent_ = 0;  // generations
+  BlockPlacing placing_ = BlockPlacing::kSpread;
+  std::vector<Growing> step_;
+  std::vector<ExtentRef> replaced_;  // open extents that the step replaced by copies
+};
+
+template <typename F>
+void Tables::for_each_block(const Sequence& sequence, LanePlace at, Position begin, Position end,
+                            F f) const {
+  const std::uint32_t block_tokens = geometry_.block_tokens;
+  const Lane& table = lane(sequence, at);
+  if (table.own != 0) {
+    Ordinal ordinal = table.first;
+    table.rows.for_each_run(0, table.rows.size(),
+                            [&](std::uint32_t, const Row* row, std::uint32_t count) {
+                              for (; count > 0; --count, ++row) {
+                                const Ordinal first = ordinal;
+                                ordinal += static_cast<std::uint32_t>(std::popcount(row->live));
+                                if (row->base >= end || row->base + block_tokens <= begin) continue;
+                                const std::uint64_t live = row->live & bits_below(row->base, end);
+                                if (live != 0) f(row->block, live, row->base, first);
+                              }
+                            });
+    return;
+  }
+  const PagedList<ExtentRef>& list = sequence.groups()[at.group].extents;
+  if (list.empty() || begin >= end) return;
+  const std::uint32_t first = list[0].ordinal;
+  const std::uint32_t from = begin / block_tokens > first ? begin / block_tokens - first : 0;
+  const std::uint32_t stop = (end + block_tokens - 1) / block_tokens;
+  const std::uint32_t to = std::min(list.size(), stop > first ? stop - first : 0);
+  if (from >= to) return;
+  list.for_each_run(from, to, [&](std::uint32_t, const ExtentRef* ref, std::uint32_t count) {
+    for (; count > 0; --count, ++ref) {
+      const Position base = ref->ordinal * block_tokens;
+      f(ref->extent->blocks()[at.lane], bits_below(base, end), base, base);
+    }
+  });
+}
+
+}  // namespace quire

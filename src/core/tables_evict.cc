@@ -1,0 +1,146 @@
+// Eviction: a lane gets its own table, dead blocks go back to the pool.
+#include <bit>
+
+#include "core/tables.h"
+#include "quire/check.h"
+
+namespace quire {
+namespace {
+
+// The live bits of a row that stay.  `kept` are ranks; `rank` is that of the row's first entry and
+// moves to the next row's; `next` is the first of `kept` not yet passed.
+std::uint64_t kept_bits(std::uint64_t live, std::span<const Ordinal> kept, std::uint32_t& rank,
+                        std::size_t& next) {
+  const auto end = rank + static_cast<std::uint32_t>(std::popcount(live));
+  std::uint64_t result = 0;
+  if (next < kept.size() && kept[next] < end) {
+    for (std::uint64_t rest = live; rest != 0; rest &= rest - 1, ++rank) {
+      if (next == kept.size() || kept[next] != rank) continue;
+      result |= rest & -rest;
+      ++next;
+    }
+  }
+  rank = end;
+  return result;
+}
+
+}  // namespace
+
+bool Tables::retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept) {
+  QUIRE_CHECK(!growing());
+  const std::uint32_t before = live(sequence, at);
+  QUIRE_CHECK(kept.size() <= before && (kept.empty() || kept.back() < before));
+  if (kept.size() == before) return true;
+  Lane& table = lane(sequence, at);
+  if (table.own == 0 && !make_table(sequence, at, kept)) return false;
+  filter_rows(sequence, at, kept);
+  filter_taps(sequence, at, kept);
+  table.live = static_cast<std::uint32_t>(kept.size());
+  sequence.dropped += before - table.live;
+  return true;
+}
+
+Row Tables::row_at(const Sequence& sequence, LanePlace at, std::uint32_t i) const {
+  const Lane& table = lane(sequence, at);
+  if (table.own != 0) return table.rows[i];
+  const ExtentRef& ref = sequence.groups()[at.group].extents[i];
+  const Position base = ref.ordinal * geometry_.block_tokens;
+  return {ref.extent->blocks()[at.lane], base, bits_below(base, sequence.length)};
+}
+
+// Room for the rows that `kept` leaves, no more: a full lane's was set aside, a window's may fail.
+bool Tables::make_table(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept) {
+  const std::uint32_t blocks = sequence.groups()[at.group].extents.size();
+  std::uint32_t rows = 0, rank = 0;
+  std::size_t next = 0;
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    rows += kept_bits(row_at(sequence, at, i).live, kept, rank, next) != 0 ? 1 : 0;
+  }
+  const bool set_aside = geometry_.groups[at.group].window == 0;
+  return lane(sequence, at)
+      .rows.resize(nodes_, rows, set_aside ? NodeUse::kEviction : NodeUse::kGrowth);
+}
+
+// Moves the rows that stay to the front, or writes them into a table just made, and gives up the
+// blocks of the others.
+void Tables::filter_rows(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept) {
+  Lane& table = lane(sequence, at);
+  GroupState& state = sequence.groups()[at.group];
+  const std::uint32_t rows = block_count(sequence, at);
+  const Ordinal first = first_ordinal(sequence, at);
+  std::uint32_t written = 0, rank = 0, extent = 0;
+  std::size_t next = 0;
+  for (std::uint32_t i = 0; i < rows; ++i) {
+    Row row = row_at(sequence, at, i);
+    row.live = kept_bits(row.live, kept, rank, next);
+    if (row.live != 0) {
+      table.rows[written++] = row;
+      continue;
+    }
+    while (state.extents[extent].ordinal * geometry_.block_tokens < row.base) ++extent;
+    Extent& dead = checked(state.extents[extent]);
+    if (dead.shared()) {
+      dead.holes = 1;
+    } else {
+      release_block(dead, at.lane);
+    }
+  }
+  QUIRE_CHECK(next == kept.size());  // else not ascending
+  table.rows.resize(nodes_, written);
+  if (table.own != 0) return;
+  table.own = 1;
+  table.first = first;
+  --state.dense_lanes;
+}
+
+void Tables::filter_taps(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept) {
+  PagedList<std::int64_t>& taps = lane(sequence, at).taps;
+  if (taps.empty()) return;
+  const std::uint32_t stride = tap_stride(sequence, at);
+  const auto count = static_cast<std::uint32_t>(kept.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t s = 0; s < stride; ++s) taps[i * stride + s] = taps[kept[i] * stride + s];
+  }
+  taps.resize(nodes_, count * stride);
+}
+
+void Tables::drop_taps(Sequence& sequence) {
+  for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
+    sequence.lanes(geometry_)[l].taps.resize(nodes_, 0);
+  }
+  sequence.taps = TapState::kWaiting;
+  sequence.taps_fresh = 0;
+  sequence.window_rows = 0;
+}
+
+void Tables::settle(Sequence& sequence) {
+  QUIRE_CHECK(!growing());
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    GroupState& state = sequence.groups()[g];
+    if (state.dense_lanes != 0) continue;
+    const auto read = [&](const ExtentRef& ref) {
+      const Position base = ref.ordinal * geometry_.block_tokens;
+      for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
+        if (has_row(lane(sequence, {g, l}), base)) return true;
+      }
+      return false;
+    };
+    std::uint32_t written = 0;
+    for (std::uint32_t i = 0; i < state.extents.size(); ++i) {
+      const ExtentRef ref = state.extents[i];
+      const Extent& extent = checked(ref);
+      // Alone, a sequence holds exactly the blocks it reads.
+      const bool needed = extent.shared() ? extent.holes == 0 || read(ref) : extent.held > 0;
+      if (needed) {
+        state.extents[written++] = ref;
+      } else {
+        state.extents[i].extent = nullptr;  // reclaim() must not find this sequence
+        unreference(g, ref);
+      }
+    }
+    state.extents.resize(nodes_, written);
+  }
+  settle_headroom();
+}
+
+}  // namespace quire

@@ -1,0 +1,132 @@
+// Recounts from the sequences everything that extents, lanes and the pool believe.
+#include <bit>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/tables.h"
+#include "quire/check.h"
+
+namespace quire {
+namespace {
+
+struct Counts {
+  std::unordered_map<const Extent*, std::uint32_t> references;
+  std::unordered_set<std::uint32_t> blocks;
+  std::size_t block_bytes = 0, array_bytes = 0;
+
+  void nodes(std::size_t count) { array_bytes += count * Pool::array_bytes(kNodeBytes); }
+  void extent(const ExtentRef& ref, const LayerGroup& group) {
+    if (++references[ref.extent] > 1) return;
+    array_bytes += Pool::array_bytes(Extent::bytes(group));
+    std::uint32_t held = 0;
+    for (std::uint32_t l = 0; l < group.lanes; ++l) {
+      const BlockId block = ref.extent->blocks()[l];
+      if (block == kNoBlock) continue;
+      QUIRE_CHECK(blocks.insert(static_cast<std::uint32_t>(block)).second);  // else two owners
+      block_bytes += group.block_bytes;
+      ++held;
+    }
+    QUIRE_CHECK(held == ref.extent->held && held > 0);
+  }
+};
+
+}  // namespace
+
+// Ascending, live, in its extent's block, and nothing beyond the sequence's length.
+void Tables::check_table(const Sequence& sequence, LanePlace at) const {
+  const Lane& table = lane(sequence, at);
+  const PagedList<ExtentRef>& list = sequence.groups()[at.group].extents;
+  std::uint32_t live = 0, extent = 0;
+  for (std::uint32_t i = 0; i < table.rows.size(); ++i) {
+    const Row& row = table.rows[i];
+    QUIRE_CHECK(row.live != 0 && row.base < sequence.length + sequence.pending);
+    QUIRE_CHECK((row.live & ~bits_below(row.base, sequence.length + sequence.pending)) == 0);
+    QUIRE_CHECK(i == 0 || table.rows[i - 1].base < row.base);
+    while (extent < list.size() && list[extent].ordinal * geometry_.block_tokens < row.base) {
+      ++extent;
+    }
+    QUIRE_CHECK(extent < list.size());
+    QUIRE_CHECK(list[extent].ordinal * geometry_.block_tokens == row.base);
+    QUIRE_CHECK(list[extent].extent->blocks()[at.lane] == row.block && row.block != kNoBlock);
+    live += static_cast<std::uint32_t>(std::popcount(row.live));
+  }
+  QUIRE_CHECK(live == table.live);
+}
+
+void Tables::check_group(const Sequence& sequence, std::uint32_t group) const {
+  const PagedList<ExtentRef>& list = sequence.groups()[group].extents;
+  const std::uint32_t block_tokens = geometry_.block_tokens;
+  const bool dense = sequence.groups()[group].dense_lanes > 0;
+  std::uint32_t dense_lanes = 0;
+  for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {
+    const Lane& table = lane(sequence, {group, l});
+    dense_lanes += table.own == 0 ? 1 : 0;
+    QUIRE_CHECK(table.own != 0 || table.rows.empty());
+    if (table.own != 0) check_table(sequence, {group, l});
+    const bool taps = sequence.taps == TapState::kOn && geometry_.groups[group].window == 0;
+    const std::uint32_t sums = taps ? live(sequence, {group, l}) : 0;
+    QUIRE_CHECK(table.taps.size() == sums * tap_stride(sequence, {group, l}));
+  }
+  QUIRE_CHECK(dense_lanes == sequence.groups()[group].dense_lanes);
+  for (std::uint32_t i = 0; i < list.size(); ++i) {
+    const Extent& extent = checked(list[i]);
+    QUIRE_CHECK(extent.ordinal == list[i].ordinal);
+    QUIRE_CHECK(i == 0 || list[i - 1].ordinal < list[i].ordinal);
+    QUIRE_CHECK(!dense || i == 0 || list[i - 1].ordinal + 1 == list[i].ordinal);
+    for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {
+      const Lane& table = lane(sequence, {group, l});
+      const bool held = extent.blocks()[l] != kNoBlock;
+      if (table.own == 0) QUIRE_CHECK(held);
+      const bool row = table.own != 0 && has_row(table, extent.ordinal * block_tokens);
+      if (table.own != 0 && !extent.shared()) QUIRE_CHECK(held == row);
+    }
+  }
+  if (!dense || sequence.length + sequence.pending == 0) return;
+  const std::uint64_t end = std::uint64_t{sequence.length} + sequence.pending;
+  if (geometry_.groups[group].window == 0) QUIRE_CHECK(list[0].ordinal == 0);
+  if (!list.empty()) QUIRE_CHECK(list.back().ordinal == (end - 1) / block_tokens);
+}
+
+void Tables::check_invariants() const {
+  pool_.check_invariants();
+  Counts counts;
+  std::size_t headroom = 0;
+  std::uint32_t sequences = 0;
+  counts.nodes(PagedList<Sequence*>::nodes_for(slots_.size()));
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] == nullptr) continue;
+    const Sequence& sequence = *slots_[slot];
+    ++sequences;
+    QUIRE_CHECK(sequence.slot == slot && find(sequence.id) == &sequence);
+    counts.array_bytes += Pool::array_bytes(Sequence::bytes(geometry_));
+    for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+      check_group(sequence, g);
+      const PagedList<ExtentRef>& list = sequence.groups()[g].extents;
+      counts.nodes(PagedList<ExtentRef>::nodes_for(list.size()));
+      for (std::uint32_t i = 0; i < list.size(); ++i) {
+        counts.extent(list[i], geometry_.groups[g]);
+      }
+    }
+    for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
+      const Lane& table = sequence.lanes(geometry_)[l];
+      counts.nodes(PagedList<Row>::nodes_for(table.rows.size()) +
+                   PagedList<std::int64_t>::nodes_for(table.taps.size()));
+    }
+    headroom += headroom_of(sequence);
+  }
+  for (std::size_t r = 0; r < replaced_.size() && growing(); ++r) {
+    if (replaced_[r].extent == nullptr) continue;
+    counts.extent(replaced_[r], geometry_.groups[r % geometry_.groups.size()]);
+  }
+  for (const auto& [extent, references] : counts.references) {
+    QUIRE_CHECK(extent->references == references);
+  }
+  QUIRE_CHECK(sequences == sequence_count_);
+  QUIRE_CHECK(headroom == nodes_.headroom());
+  counts.nodes(nodes_.headroom());
+  const PoolBytes bytes = pool_.bytes();
+  QUIRE_CHECK(counts.block_bytes == bytes.blocks && counts.array_bytes == bytes.arrays);
+  QUIRE_CHECK(bytes.committed <= bytes.budget && bytes.peak <= bytes.budget);
+}
+
+}  // namespace quire

@@ -1,0 +1,116 @@
+// What growth costs, in slabs: the unit in which the pool gives room to one use or another.
+#include "core/demand.h"
+#include "core/tables.h"
+
+namespace quire {
+
+SlabNeed Tables::slabs_needed(std::span<const Growth> step) const {
+  Demand demand(pool_, geometry_);
+  for (const Growth& growth : step) {
+    for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) add_group(growth, g, demand);
+  }
+  return demand.need();
+}
+
+void Tables::add_group(const Growth& growth, std::uint32_t group, Demand& demand) const {
+  const Sequence& sequence = *growth.sequence;
+  const LayerGroup& shape = geometry_.groups[group];
+  const GroupState& state = sequence.groups()[group];
+  const PagedList<ExtentRef>& list = state.extents;
+  const std::uint32_t block_tokens = geometry_.block_tokens;
+  const auto extents_at = [&](std::uint64_t tokens) {
+    return static_cast<std::uint32_t>((tokens + block_tokens - 1) / block_tokens);
+  };
+  const std::uint64_t length = sequence.length;
+  const std::uint32_t fresh = extents_at(length + growth.rows) - extents_at(length);
+  const std::uint32_t open_ordinal = sequence.length / block_tokens;
+  const bool open = length % block_tokens != 0 && growth.rows > 0;
+  const bool open_there = open && !list.empty() && list.back().ordinal == open_ordinal;
+  const bool copied = open_there && list.back().extent->shared();
+  const bool added = open && !open_there;
+  if (open_there && !copied) demand.add_blocks(group, shape.lanes - list.back().extent->held);
+  demand.add_extents(group, fresh + (copied || added ? 1 : 0));
+  const std::uint32_t extents = list.size() + fresh + (added ? 1 : 0);
+  demand.add_nodes(PagedList<ExtentRef>::nodes_for(extents) -
+                   PagedList<ExtentRef>::nodes_for(list.size()));
+  if (shape.window == 0) {
+    demand.add_nodes(state.dense_lanes *
+                     (PagedList<Row>::nodes_for(extents) - PagedList<Row>::nodes_for(list.size())));
+  }
+  for (std::uint32_t l = 0; l < shape.lanes; ++l) {
+    const Lane& table = lane(sequence, {group, l});
+    if (table.own != 0) {
+      const bool open_row = open && has_row(table, open_ordinal * block_tokens);
+      const std::uint32_t rows = table.rows.size() + fresh + (open && !open_row ? 1 : 0);
+      demand.add_nodes(PagedList<Row>::nodes_for(rows) -
+                       PagedList<Row>::nodes_for(table.rows.size()));
+    }
+    if (shape.window != 0 || sequence.taps == TapState::kOff) continue;
+    const std::size_t sums =
+        (std::size_t{live(sequence, {group, l})} + growth.rows) * tap_stride(sequence, {group, l});
+    demand.add_nodes(PagedList<std::int64_t>::nodes_for(sums) -
+                     PagedList<std::int64_t>::nodes_for(table.taps.size()));
+  }
+}
+
+std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_rows) const {
+  const auto fits = [&](std::uint64_t tokens) {
+    Demand demand(pool_, geometry_);
+    demand.add_first_array(Sequence::bytes(geometry_));
+    demand.add_nodes(1);  // the list of sequences
+    for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+      const LayerGroup& group = geometry_.groups[g];
+      // A window group holds the last step's rows and what they see.
+      const std::uint64_t seen = std::uint64_t{group.window} + step_rows;
+      const std::uint64_t first = group.window == 0 || tokens < seen ? 0 : tokens - seen + 1;
+      const std::uint64_t extents = (tokens + geometry_.block_tokens - 1) / geometry_.block_tokens -
+                                    first / geometry_.block_tokens;
+      demand.add_extents(g, extents);
+      demand.add_nodes(PagedList<ExtentRef>::nodes_for(extents));
+      if (group.window != 0) continue;
+      demand.add_nodes(group.lanes * PagedList<Row>::nodes_for(extents));
+      if (needs.tap == Tap::kNone) continue;
+      for (std::uint32_t l = 0; l < group.lanes; ++l) {
+        const bool each = needs.tap == Tap::kLastRows && needs.per_head;
+        const std::uint64_t stride = each ? 1 + group.query_heads[l] : 1;
+        demand.add_nodes(PagedList<std::int64_t>::nodes_for(tokens * stride));
+      }
+    }
+    return demand.slabs_of_empty() <= pool_.bytes().budget / pool_.slab_bytes();
+  };
+  std::uint64_t most = 0, over = std::uint64_t{1} << 31;
+  while (over - most > 1) {
+    const std::uint64_t middle = most + (over - most) / 2;
+    (fits(middle) ? most : over) = middle;
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+SequenceBytes Tables::bytes(const Sequence& sequence) const {
+  SequenceBytes bytes;
+  std::size_t nodes = headroom_of(sequence);
+  bytes.own += Pool::array_bytes(Sequence::bytes(geometry_));
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    const LayerGroup& group = geometry_.groups[g];
+    const PagedList<ExtentRef>& list = sequence.groups()[g].extents;
+    nodes += PagedList<ExtentRef>::nodes_for(list.size());
+    for (std::uint32_t i = 0; i < list.size(); ++i) {
+      const Extent& extent = *list[i].extent;
+      const std::size_t blocks = extent.held * group.block_bytes;
+      if (extent.shared()) {
+        bytes.shared += blocks;
+      } else {
+        bytes.own += blocks + Pool::array_bytes(Extent::bytes(group));
+      }
+    }
+  }
+  for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
+    const Lane& table = sequence.lanes(geometry_)[l];
+    nodes += PagedList<Row>::nodes_for(table.rows.size()) +
+             PagedList<std::int64_t>::nodes_for(table.taps.size());
+  }
+  bytes.own += nodes * Pool::array_bytes(kNodeBytes);
+  return bytes;
+}
+
+}  // namespace quire
