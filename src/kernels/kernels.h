@@ -33,7 +33,7 @@ struct BlockView {
   const std::byte* data;  // the block: K then V
   std::uint64_t live;     // bit i: slot i holds a live entry
   Position base;          // position of slot 0; slot i is base + i (unless LaneView::position)
-  Ordinal first_ordinal;  // ordinal of the block's first live entry
+  Ordinal first_ordinal;  // ordinal of the block's first live entry; of none: the next block's
 };
 
 // What attention reads of one lane.  Blocks ascend in ordinal and position.

@@ -1,0 +1,81 @@
+// Which level of kernels runs on this machine.
+#include <algorithm>
+
+#include "kernels/kernels.h"
+#include "kernels/levels.h"
+#include "kernels/row_block.h"
+
+#if !defined(QUIRE_SCALAR_ONLY) && defined(__x86_64__)
+#define QUIRE_X86_LEVELS 1
+#include <cpuid.h>
+#endif
+
+namespace quire {
+
+const char* name_of(Isa isa) {
+  switch (isa) {
+    case Isa::kAuto:
+      return "auto";
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "unknown";
+}
+
+namespace kernels {
+namespace {
+
+#ifdef QUIRE_X86_LEVELS
+bool machine_has_f16c() {  // clang 14 cannot be asked by name
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+}  // namespace
+
+bool machine_has(Isa isa) {
+#ifdef QUIRE_X86_LEVELS
+  // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                    machine_has_f16c();
+  if (isa == Isa::kAvx2) return avx2;
+  if (isa == Isa::kAvx512) {
+    return avx2 && __builtin_cpu_supports("avx512f") != 0 &&
+           __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0;
+  }
+#endif
+  return isa == Isa::kAuto || isa == Isa::kScalar;
+}
+
+const Kernels& kernels_for([[maybe_unused]] Isa limit) {
+#ifdef QUIRE_X86_LEVELS
+  const bool any = limit == Isa::kAuto;
+  if ((any || limit == Isa::kAvx512) && machine_has(Isa::kAvx512)) return avx512_kernels();
+  if (any || limit == Isa::kAvx512 || limit == Isa::kAvx2) {
+    if (machine_has(Isa::kAvx2)) return avx2_kernels();
+  }
+#endif
+#ifdef QUIRE_SCALAR_ONLY
+  return reference_kernels();
+#else
+  return scalar_kernels();
+#endif
+}
+
+std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std::uint32_t group,
+                           std::uint32_t tap_live) {
+  // A shorter lane cuts its rows in larger blocks, so the largest need may be another length's.
+  const std::size_t most =
+      tap_live == 0 ? 0 : std::max(kTapFloats, group * tap_tiles(tap_live) * kTileOrdinals);
+  const std::size_t maxima = most / kTileOrdinals + 16;
+  return plan_scratch(key_size, value_size, group, 0).total + (tap_live == 0 ? 0 : most + maxima);
+}
+
+}  // namespace kernels
+}  // namespace quire

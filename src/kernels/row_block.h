@@ -1,0 +1,70 @@
+// How attention cuts its rows, and what scratch that takes.  Nothing here can change a bit of a
+// result: a row's sequence of operations does not depend on the rows beside it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.h"
+
+namespace quire::kernels {
+
+// Rows that share one read of K and V.  A multiple of the 8 and 6 rows that the inner loops of the
+// vector levels hold in registers.
+constexpr std::uint32_t kRowBlock = 48;
+constexpr std::size_t kMaxScoreRows = 8;
+constexpr std::uint32_t kMaxGroup = 16;  // query heads that share a KV head
+// A row's scores of one tile, with room for the 16 slots that straddle each border.
+constexpr std::size_t kScorePad = 16;
+constexpr std::size_t kScoreStride = kScorePad + kTileOrdinals + kScorePad;
+constexpr std::size_t kKeyTokens = 32;    // tokens of K in f32 at a time, at most
+constexpr std::size_t kValueTokens = 64;  // tokens of V, likewise
+// Floats of p that a block of rows keeps for its taps: blocks shrink, down to one token, to stay
+// below.  2 MiB, about a level-2 cache.
+constexpr std::size_t kTapFloats = 512 * 1024;
+
+[[maybe_unused]] static constexpr std::size_t tap_tiles(std::uint32_t live) {
+  return live / kTileOrdinals + 2;  // a lane's first tile may begin before its first entry
+}
+
+// Tokens whose rows make one block; tap_live = 0: no taps.
+[[maybe_unused]] static constexpr std::uint32_t block_of_tokens(std::uint32_t group,
+                                                                std::uint32_t tap_live) {
+  const std::uint32_t most = kRowBlock / group;
+  if (tap_live == 0) return most;
+  const std::size_t kept = kTapFloats / (group * tap_tiles(tap_live) * kTileOrdinals);
+  return kept >= most ? most : kept == 0 ? 1 : static_cast<std::uint32_t>(kept);
+}
+
+// Where each part of the scratch begins, in floats, all multiples of 16.
+struct ScratchPlan {
+  std::size_t queries = 0;   // [rows / R][key_size][R], R = the level's score rows
+  std::size_t keys = 0;      // [units][key_size][16]
+  std::size_t values = 0;    // [kValueTokens][value_size]
+  std::size_t scores = 0;    // [rows][kScoreStride]
+  std::size_t tile_out = 0;  // [rows][value_size]
+  std::size_t row_out = 0;   // [rows][value_size]
+  std::size_t tap_p = 0;     // [rows][tap_tiles][kTileOrdinals]
+  std::size_t tap_m = 0;     // [rows][tap_tiles]
+  std::size_t total = 0;
+};
+
+[[maybe_unused]] static constexpr ScratchPlan plan_scratch(std::uint32_t key_size,
+                                                           std::uint32_t value_size,
+                                                           std::uint32_t group,
+                                                           std::uint32_t tap_live) {
+  const std::size_t tap_rows =
+      tap_live == 0 ? 0 : std::size_t{group} * block_of_tokens(group, tap_live);
+  ScratchPlan plan;
+  plan.keys = plan.queries + (kRowBlock + kMaxScoreRows) * key_size;
+  plan.values = plan.keys + kKeyTokens * key_size;
+  plan.scores = plan.values + kValueTokens * value_size;
+  plan.tile_out = plan.scores + kRowBlock * kScoreStride;
+  plan.row_out = plan.tile_out + std::size_t{kRowBlock} * value_size;
+  plan.tap_p = plan.row_out + std::size_t{kRowBlock} * value_size;
+  plan.tap_m = plan.tap_p + tap_rows * tap_tiles(tap_live) * kTileOrdinals;
+  plan.total = plan.tap_m + (tap_rows * tap_tiles(tap_live) + 15) / 16 * 16;
+  return plan;
+}
+
+}  // namespace quire::kernels

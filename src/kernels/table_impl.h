@@ -1,0 +1,18 @@
+// The table of one instruction set.
+#pragma once
+
+#include "kernels/append_impl.h"
+#include "kernels/attend_impl.h"
+#include "kernels/kernels.h"
+#include "kernels/merge_impl.h"
+
+namespace quire::kernels {
+namespace {
+
+template <typename V>
+constexpr Kernels table_of(Isa isa) {
+  return {isa, append<V>, attend<V>, attend_tiles<V>, merge<V>, norms<V>, copy_entry};
+}
+
+}  // namespace
+}  // namespace quire::kernels
