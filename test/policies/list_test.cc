@@ -1,0 +1,77 @@
+// Goal: a policy spec is read exactly, and a wrong one is refused with what would be right.
+// Method: one case per way to be wrong; the message must name the policy, the option and the range.
+
+#include <gtest/gtest.h>
+
+#include "quire/policy.h"
+
+namespace quire {
+namespace {
+
+std::string refusal(std::string_view spec) {
+  const Result<Policy> policy = make_policy(spec);
+  if (policy.ok()) return "accepted";
+  EXPECT_EQ(policy.status().code(), Code::kInvalidArgument);
+  return policy.status().message();
+}
+
+TEST(MakePolicy, ReadsOptions) {
+  const Result<Policy> policy = make_policy("snapkv:window=32,pool=7,sinks=2,recent=100");
+  ASSERT_TRUE(policy.ok()) << policy.status().message();
+  EXPECT_EQ(policy->needs.window, 32u);
+  EXPECT_EQ(policy->protect.sinks, 2u);
+  EXPECT_EQ(policy->protect.recent, 100u);
+  EXPECT_EQ(policy->name, "snapkv:window=32,pool=7,sinks=2,recent=100");
+}
+
+TEST(MakePolicy, AnUnknownNameListsThePolicies) {
+  EXPECT_EQ(refusal("h20"),
+            "no policy \"h20\"; there are sink-recency, random, h2o, h2o-age, knorm, snapkv, "
+            "snapkv-ahead, adakv");
+  EXPECT_NE(refusal(""), "accepted");
+}
+
+TEST(MakePolicy, AnUnknownOptionListsTheOptions) {
+  EXPECT_EQ(refusal("snapkv:windw=3"),
+            "policy \"snapkv\": no option \"windw\"; there are window, pool, sinks, recent");
+  EXPECT_EQ(refusal("adakv:base=knorm,windw=3"),
+            "policy \"knorm\": no option \"windw\"; there are sinks, recent");
+}
+
+TEST(MakePolicy, ValuesAreRangeChecked) {
+  EXPECT_EQ(refusal("snapkv:window=4"),
+            "policy \"snapkv\": window=4: window must be a whole number from 8 to 128");
+  EXPECT_EQ(refusal("snapkv:pool=4"),
+            "policy \"snapkv\": pool=4: pool must be an odd number from 1 to 15");
+  EXPECT_EQ(refusal("adakv:floor=1.5"),
+            "policy \"adakv\": floor=1.5: floor must be a number from 0 to 1");
+  for (const char* spec :
+       {"h2o:sinks=-1", "h2o:sinks=1e1", "h2o:sinks=", "h2o:sinks= 4", "h2o:sinks=65",
+        "h2o:sinks=99999999999999999999", "adakv:floor=nan", "adakv:floor=0.2x"}) {
+    EXPECT_NE(refusal(spec), "accepted") << spec;
+  }
+}
+
+TEST(MakePolicy, MalformedPairsAreRefused) {
+  EXPECT_EQ(refusal("h2o:sinks"), "policy \"h2o\": \"sinks\" is not key=value");
+  EXPECT_EQ(refusal("h2o:=4"), "policy \"h2o\": \"=4\" is not key=value");
+  EXPECT_EQ(refusal("h2o:sinks=1,,recent=2"), "policy \"h2o\": \"\" is not key=value");
+  EXPECT_EQ(refusal("h2o:sinks=1,sinks=2"), "policy \"h2o\": sinks is given twice");
+}
+
+TEST(MakePolicy, TheWholeRangeOfASeedIsAccepted) {
+  EXPECT_TRUE(make_policy("random:seed=18446744073709551615").ok());
+}
+
+TEST(ListPolicies, NamesAreUniqueAndDescribed) {
+  const std::vector<PolicyInfo> list = list_policies();
+  ASSERT_EQ(list.size(), 8u);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    EXPECT_FALSE(list[i].source.empty());
+    EXPECT_NE(list[i].options.find("sinks=4,recent=64"), std::string::npos);
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(list[i].name, list[j].name);
+  }
+}
+
+}  // namespace
+}  // namespace quire
