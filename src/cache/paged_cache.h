@@ -1,0 +1,110 @@
+// The cache: tables say where entries are, kernels compute over them, policies choose among them.
+//
+//   open.cc     what may be opened          step.cc     begin, append, commit, cancel
+//   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
+//   queries.cc  what a lane holds, counts
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cache/scratch.h"
+#include "cache/work.h"
+#include "core/pool.h"
+#include "core/tables.h"
+#include "kernels/kernels.h"
+#include "quire/cache.h"
+
+namespace quire {
+
+// Names the field that is wrong.
+Status check_options(const CacheOptions& options);
+
+// A lane as a policy sees it, with the memory behind the view.
+struct ShownLane {
+  EntryView view;
+  std::vector<Position> position;
+  std::vector<float> tap, tap_per_head, key_norm, value_norm;
+  std::vector<float> score;
+};
+
+class PagedCache final : public Cache {
+ public:
+  PagedCache(CacheOptions options, std::unique_ptr<Memory> memory);
+
+  Result<SequenceId> start(const Needs& needs) override;
+  Result<SequenceId> fork(SequenceId parent) override;
+  Status drop(SequenceId sequence) override;
+
+  Status begin(std::span<const Segment> segments) override;
+  void append(std::uint32_t layer, const float* k, const float* v, std::uint32_t part,
+              std::uint32_t parts) override;
+  void attend(std::uint32_t layer, const float* q, float* out, std::uint32_t part,
+              std::uint32_t parts) override;
+  void commit() override;
+  void cancel() override;
+
+  std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const override;
+  std::size_t bytes_free() const override;
+  std::uint32_t tokens_that_fit(const Needs& needs) const override;
+
+  Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,
+                              std::uint32_t keep) override;
+  Status evict(SequenceId sequence, std::uint32_t layer, std::uint32_t head,
+               std::span<const Position> positions) override;
+  Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,
+                                          std::uint32_t head) const override;
+  Result<std::vector<float>> tap(SequenceId sequence, std::uint32_t layer,
+                                 std::uint32_t head) const override;
+
+  CacheStats stats() const override;
+  Result<SequenceStats> stats(SequenceId sequence) const override;
+  const CacheOptions& options() const override { return options_; }
+  Isa isa() const override { return kernels_.isa; }
+  void check_invariants() const override { tables_.check_invariants(); }
+
+ private:
+  // Refuses calls that may not come between begin() and commit() or cancel().
+  Status between_steps(const char* call) const;
+  Result<Sequence*> find(SequenceId id) const;
+  Status check_lane(std::uint32_t layer, std::uint32_t head) const;
+  Status check_segments(std::span<const Segment> segments);
+  Status out_of_room(const char* what, std::size_t slabs) const;
+
+  // The lane's blocks over positions [begin, end), written to `blocks`.
+  kernels::LaneView view(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
+                         Position begin, Position end, kernels::BlockView* blocks) const;
+  void attend_item(std::uint32_t layer, const WorkItem& item, const float* q, float* out,
+                   Scratch& scratch);
+  void attend_with_taps(const kernels::LaneView& lane, const kernels::QueryView& rows,
+                        const StepSegment& segment, const WorkItem& item, LanePlace at,
+                        Scratch& scratch);
+
+  std::vector<Position> live_positions(const Sequence& sequence, LanePlace at) const;
+  std::vector<float> tap_sums(const Sequence& sequence, LanePlace at, std::uint32_t head) const;
+  Status check_policy(const Sequence& sequence, const Policy& policy, std::uint32_t keep) const;
+  void show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
+                 const Needs& needs, ShownLane& lane) const;
+  // [head] the ordinals of a layer that the policy keeps.
+  Result<std::vector<std::vector<Ordinal>>> review_layer(const Sequence& sequence,
+                                                         std::uint32_t layer, const Policy& policy,
+                                                         std::uint32_t keep) const;
+
+  CacheOptions options_;
+  std::unique_ptr<Memory> memory_;
+  Pool pool_;
+  Tables tables_;
+  const kernels::Kernels& kernels_;
+  std::vector<float> scale_;  // [layer]
+
+  // The running step.
+  std::vector<StepSegment> segments_;
+  std::vector<Growth> growth_;
+  std::vector<std::uint32_t> append_blocks_;  // [segment + 1] blocks of a lane before the segment
+  Work work_;
+  ScratchSlots scratch_;
+  std::vector<SequenceId> named_;
+};
+
+}  // namespace quire

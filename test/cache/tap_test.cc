@@ -1,0 +1,194 @@
+// Goal: tap sums are the attention that rows paid, reduced and summed as asked, in whatever cuts
+// the
+//   rows came, and they stay with their entries.
+// Method: double-precision reference weights; equality of bits between cuts and thread counts.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "cache/rig.h"
+
+namespace quire {
+namespace {
+
+using namespace test;
+
+constexpr std::uint32_t kPrompt = 70, kAnswer = 10, kLength = kPrompt + kAnswer;
+
+CacheOptions options(Isa isa = Isa::kAuto) {
+  return {.layers = mixed_layers(), .budget_bytes = 16 << 20, .isa = isa};
+}
+
+SequenceId read_text(Cache& cache, const Needs& needs, std::uint32_t chunk,
+                     std::uint32_t threads = 1) {
+  const SequenceId id = start(cache, needs);
+  for (std::uint32_t first = 0; first < kLength;) {
+    const std::uint32_t border = first < kPrompt ? kPrompt : kLength;
+    const std::uint32_t rows = std::min(chunk, border - first), end = first + rows;
+    const std::uint32_t window_begin = kPrompt - needs.window;
+    const bool in_window = first < kPrompt && end > window_begin;
+    EXPECT_TRUE(step(cache,
+                     {{.sequence = id,
+                       .text = 5,
+                       .first = first,
+                       .rows = rows,
+                       .answer = first >= kPrompt,
+                       .window_rows = in_window ? std::min(rows, end - window_begin) : 0}},
+                     threads)
+                    .ok());
+    first = end;
+  }
+  return id;
+}
+
+// Sums over rows [begin, end) of a lane's weights, reduced over its query heads.
+std::vector<double> reference_sums(const CacheOptions& how, std::uint32_t layer, std::uint32_t head,
+                                   Reduce reduce, std::uint32_t begin, std::uint32_t end) {
+  const LayerShape& shape = how.layers[layer];
+  const std::uint32_t group = shape.query_heads / shape.kv_heads;
+  std::vector<double> sums(kLength, 0.0);
+  for (std::uint32_t row = begin; row < end; ++row) {
+    const std::vector<Position> seen = visible(shape, row, all_positions(kLength));
+    std::vector<double> reduced(seen.size(), 0.0);
+    for (std::uint32_t g = 0; g < group; ++g) {
+      const std::vector<double> w = reference_weights(how, 5, layer, row, head * group + g, seen);
+      for (std::size_t i = 0; i < w.size(); ++i) {
+        if (reduce == Reduce::kMax) reduced[i] = std::max(reduced[i], w[i]);
+        if (reduce == Reduce::kSum) reduced[i] += w[i];
+        if (reduce == Reduce::kMean) reduced[i] += w[i] / group;
+        if (reduce == Reduce::kSquareSum) reduced[i] += w[i] * w[i];
+      }
+    }
+    for (std::size_t i = 0; i < seen.size(); ++i) sums[seen[i]] += reduced[i];
+  }
+  return sums;
+}
+
+TEST(TapTest, SumsAreTheReferenceForEveryTapAndReduction) {
+  struct Case {
+    Tap tap;
+    std::uint32_t begin, end;  // rows
+  };
+  for (const Case& c : {Case{Tap::kAllRows, 0, kLength}, Case{Tap::kDecodeRows, kPrompt, kLength},
+                        Case{Tap::kLastRows, kPrompt - 20, kPrompt}}) {
+    for (const Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kSquareSum}) {
+      for (const std::uint32_t l : {0u, 2u}) {
+        const std::vector<double> expected =
+            reference_sums(options(), l, 1, reduce, c.begin, c.end);
+        for (const Isa isa : machine_levels()) {
+          const std::unique_ptr<Cache> cache = open_cache(options(isa));
+          const SequenceId id =
+              read_text(*cache, {.tap = c.tap, .group = reduce, .window = 20}, 64);
+          const Result<std::vector<float>> sums = cache->tap(id, l, 1);
+          ASSERT_TRUE(sums.ok()) << sums.status().message();
+          ASSERT_EQ(sums->size(), kLength);
+          for (std::uint32_t i = 0; i < kLength; ++i) {
+            EXPECT_NEAR((*sums)[i], expected[i], 2e-6)
+                << name_of(isa) << " layer " << l << " " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TapTest, RowsAddUpToOneForEachHead) {
+  const std::unique_ptr<Cache> cache = open_cache(options());
+  const SequenceId id = read_text(*cache, {.tap = Tap::kAllRows, .group = Reduce::kSum}, 37);
+  const std::vector<float> sums = *cache->tap(id, 0, 0);  // layer 0 has no sink: nothing is lost
+  EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0), 3.0 * kLength, 1e-3);
+}
+
+TEST(TapTest, BitsDoNotDependOnCutsOrThreads) {
+  for (const Tap tap : {Tap::kAllRows, Tap::kDecodeRows, Tap::kLastRows}) {
+    const Needs needs{.tap = tap, .window = 33};
+    const std::unique_ptr<Cache> whole = open_cache(options());
+    const SequenceId first = read_text(*whole, needs, kLength);
+    for (const std::uint32_t chunk : {1u, 7u, 40u, kLength}) {
+      for (const std::uint32_t threads : {1u, 3u}) {
+        const std::unique_ptr<Cache> cache = open_cache(options());
+        const SequenceId id = read_text(*cache, needs, chunk, threads);
+        for (const std::uint32_t l : {0u, 2u}) {
+          EXPECT_EQ(*cache->tap(id, l, 0), *whole->tap(first, l, 0)) << chunk << " " << threads;
+        }
+      }
+    }
+  }
+}
+
+TEST(TapTest, SumsStayWithTheirEntriesThroughEvictionAndFork) {
+  const std::unique_ptr<Cache> cache = open_cache(options());
+  const SequenceId id = read_text(*cache, {.tap = Tap::kAllRows}, 50);
+  const std::vector<float> before = *cache->tap(id, 0, 1);
+  std::vector<Position> victims;
+  for (Position p = 0; p < kLength; p += 3) victims.push_back(p);
+  ASSERT_TRUE(cache->evict(id, 0, 1, victims).ok());
+  std::vector<float> expected;
+  for (std::uint32_t i = 0; i < kLength; ++i) {
+    if (i % 3 != 0) expected.push_back(before[i]);
+  }
+  EXPECT_EQ(*cache->tap(id, 0, 1), expected);
+  const Result<SequenceId> child = cache->fork(id);
+  ASSERT_TRUE(child.ok());
+  read(*cache, *child, 5, kLength, 4, 4, nullptr);
+  EXPECT_EQ(*cache->tap(id, 0, 1), expected);
+  EXPECT_GT(cache->tap(*child, 0, 1)->front(), expected.front());
+  cache->check_invariants();
+}
+
+TEST(TapTest, WindowSumsTakeNoMemoryBeforeTheirRowsAndAfterTheirReview) {
+  const std::unique_ptr<Cache> cache = open_cache(options());
+  const Policy policy = *make_policy("snapkv:window=32,recent=8");
+  const SequenceId id = start(*cache, policy.needs), plain = start(*cache);
+  read(*cache, id, 5, 0, 64, 64, nullptr);
+  read(*cache, plain, 5, 0, 64, 64, nullptr);
+  EXPECT_EQ(cache->stats(id)->bytes, cache->stats(plain)->bytes);
+  ASSERT_TRUE(
+      step(*cache, {{.sequence = id, .text = 5, .first = 64, .rows = 32, .window_rows = 32}}).ok());
+  read(*cache, plain, 5, 64, 32, 32, nullptr);
+  EXPECT_GT(cache->stats(id)->bytes, cache->stats(plain)->bytes);
+  ASSERT_TRUE(cache->shrink(id, policy, 40).ok());
+  ASSERT_TRUE(cache->shrink(plain, *make_policy("sink-recency"), 40).ok());
+  EXPECT_EQ(*cache->tap(id, 0, 0), std::vector<float>(40, 0.0f));
+  cache->check_invariants();
+}
+
+TEST(TapTest, RefusesWhatWasNotAskedFor) {
+  const std::unique_ptr<Cache> cache = open_cache(options());
+  const SequenceId plain = start(*cache), tapped = start(*cache, {.tap = Tap::kAllRows});
+  EXPECT_EQ(cache->tap(plain, 0, 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(cache->tap(tapped, 1, 0).status().code(), Code::kInvalidArgument);  // a window
+  EXPECT_EQ(cache->tap(tapped, 0, 2).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(cache->tap(tapped, 3, 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(cache->start({.tap = Tap::kAllRows, .per_head = true}).status().code(),
+            Code::kInvalidArgument);
+}
+
+// SnapKV per head: the policy sees sums of every query head that add up to the reduced one.
+TEST(TapTest, PerHeadSumsReachThePolicy) {
+  const std::unique_ptr<Cache> cache = open_cache(options());
+  const Needs needs{.tap = Tap::kLastRows, .group = Reduce::kSum, .window = 20, .per_head = true};
+  const SequenceId id = read_text(*cache, needs, 32);
+  double difference = 0;
+  int lanes = 0;
+  Policy policy{.name = "spy", .needs = needs, .protect = {}};
+  policy.score = [&](const EntryView& lane, std::span<float> score) {
+    ++lanes;
+    ASSERT_EQ(lane.tap_per_head.size(), std::size_t{lane.group} * lane.live);
+    EXPECT_EQ(lane.window_rows, 20u);
+    for (std::uint32_t i = 0; i < lane.live; ++i) {
+      double sum = 0;
+      for (std::uint32_t g = 0; g < lane.group; ++g) sum += lane.tap_per_head[g * lane.live + i];
+      difference = std::max(difference, std::fabs(sum - lane.tap[i]));
+      score[i] = lane.tap[i];
+    }
+  };
+  ASSERT_TRUE(cache->shrink(id, policy, 80).ok());
+  EXPECT_EQ(lanes, 4);
+  EXPECT_LT(difference, 1e-6);
+}
+
+}  // namespace
+}  // namespace quire
