@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,8 @@ class Model {
 
   virtual const ModelInfo& info() const = 0;
   virtual std::uint32_t threads() const = 0;
+  // Graphs created so far: does not grow once every padded row count was seen.
+  virtual std::uint32_t graphs() const = 0;
 
   // Connects the cache that serves this model's attention: opened with info().attention.
   virtual Status attach(Cache& cache) = 0;

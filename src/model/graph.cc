@@ -1,0 +1,167 @@
+#include "model/graph.h"
+
+#include <algorithm>
+
+#include "model/linear.h"
+
+namespace quire::model {
+namespace {
+
+// Nodes and inputs of one layer and of the ends: counted with every option on, deterministic too.
+constexpr std::size_t kLayerTensors = 48, kEndTensors = 32;
+
+constexpr float kYarnBetaFast = 32, kYarnBetaSlow = 1;  // arXiv 2309.00071, section 3.2
+
+// src[0]: k [key size, kv heads, rows], src[1]: v [value size * kv heads, rows].
+void append_node(ggml_tensor* dst, int ith, int nth, void* user) {
+  const auto* node = static_cast<const LayerNode*>(user);
+  node->step->cache->append(node->layer, static_cast<const float*>(dst->src[0]->data),
+                            static_cast<const float*>(dst->src[1]->data),
+                            static_cast<std::uint32_t>(ith), static_cast<std::uint32_t>(nth));
+}
+
+// src[0]: q [key size, query heads, rows], src[1]: the append node, which must have finished.
+void attend_node(ggml_tensor* dst, int ith, int nth, void* user) {
+  const auto* node = static_cast<const LayerNode*>(user);
+  auto* out = static_cast<float*>(dst->data);
+  node->step->cache->attend(node->layer, static_cast<const float*>(dst->src[0]->data), out,
+                            static_cast<std::uint32_t>(ith), static_cast<std::uint32_t>(nth));
+  if (ith != 0) return;
+  // The cache knows nothing of padded rows; what is left of an earlier step there could be
+  // anything.
+  std::fill(out + dst->ne[0] * node->step->rows, out + ggml_nelements(dst), 0.0f);
+}
+
+class Builder {
+ public:
+  Builder(ggml_context* context, const GraphInputs& inputs)
+      : context_(context), inputs_(inputs), shape_(*inputs.shape), rows_(context) {}
+
+  ggml_tensor* embed(ggml_tensor* tokens) {
+    ggml_tensor* x = ggml_get_rows(context_, inputs_.weights->token_embedding, tokens);
+    return shape_.embedding_scale == 1 ? x : ggml_scale(context_, x, shape_.embedding_scale);
+  }
+
+  ggml_tensor* norm(ggml_tensor* x, ggml_tensor* weight) {
+    return ggml_mul(context_, ggml_rms_norm(context_, x, shape_.norm_epsilon), weight);
+  }
+
+  ggml_tensor* linear(const Linear& linear, ggml_tensor* x) {
+    ggml_tensor* y = inputs_.deterministic ? rows_.product(linear.weight, x)
+                                           : ggml_mul_mat(context_, linear.weight, x);
+    return linear.bias == nullptr ? y : ggml_add(context_, y, linear.bias);
+  }
+
+  // Query or key heads: normed where the architecture does, then rotated.
+  ggml_tensor* rotated(ggml_tensor* x, std::uint32_t heads, ggml_tensor* norm_weight,
+                       const Rope& rope, ggml_tensor* positions) {
+    x = ggml_reshape_3d(context_, x, shape_.key_size, heads, x->ne[1]);
+    if (norm_weight != nullptr) x = norm(x, norm_weight);
+    return ggml_rope_ext(context_, x, positions, inputs_.weights->rope_factors,
+                         static_cast<int>(rope.dims), rope.type,
+                         static_cast<int>(rope.original_context), rope.base, rope.frequency_scale,
+                         rope.extrapolation, rope.magnitude, kYarnBetaFast, kYarnBetaSlow);
+  }
+
+  ggml_tensor* attention(std::uint32_t layer, ggml_tensor* x, ggml_tensor* positions) {
+    const LayerWeights& weights = inputs_.weights->layers[layer];
+    const LayerConfig& config = shape_.layers[layer];
+    ggml_tensor* h = norm(x, weights.attention_norm);
+    ggml_tensor* q = linear(weights.q, h);
+    ggml_tensor* k = linear(weights.k, h);
+    ggml_tensor* v = linear(weights.v, h);
+    q = rotated(q, config.query_heads, weights.q_norm, config.rope, positions);
+    k = rotated(k, config.kv_heads, weights.k_norm, config.rope, positions);
+    LayerNode* node = &(*inputs_.nodes)[layer];
+    ggml_tensor* pair[] = {k, v};
+    ggml_tensor* appended = ggml_custom_4d(context_, GGML_TYPE_I8, 1, 1, 1, 1, pair, 2, append_node,
+                                           GGML_N_TASKS_MAX, node);
+    ggml_tensor* query[] = {q, appended};
+    return ggml_custom_4d(context_, GGML_TYPE_F32,
+                          std::int64_t{config.query_heads} * shape_.value_size, x->ne[1], 1, 1,
+                          query, 2, attend_node, GGML_N_TASKS_MAX, node);
+  }
+
+  // The layer after its attention: [embedding, rows].
+  ggml_tensor* after_attention(std::uint32_t layer, ggml_tensor* attended, ggml_tensor* residual) {
+    const LayerWeights& weights = inputs_.weights->layers[layer];
+    ggml_tensor* h = linear(weights.out, attended);
+    if (weights.post_attention_norm != nullptr) h = norm(h, weights.post_attention_norm);
+    ggml_tensor* x = ggml_add(context_, h, residual);
+    h = norm(x, weights.feed_forward_norm);
+    ggml_tensor* gate = linear(weights.gate, h);
+    ggml_tensor* up = linear(weights.up, h);
+    h = shape_.architecture->activation == Activation::kSilu ? ggml_swiglu_split(context_, gate, up)
+                                                             : ggml_geglu_split(context_, gate, up);
+    h = linear(weights.down, h);
+    if (weights.post_feed_forward_norm != nullptr) h = norm(h, weights.post_feed_forward_norm);
+    return ggml_add(context_, h, x);
+  }
+
+  ggml_tensor* logits(ggml_tensor* x) {
+    ggml_tensor* y = linear(inputs_.weights->head, norm(x, inputs_.weights->output_norm));
+    const float cap = shape_.logit_softcap;
+    if (cap == 0) return y;
+    return ggml_scale(context_, ggml_tanh(context_, ggml_scale(context_, y, 1 / cap)), cap);
+  }
+
+ private:
+  ggml_context* context_;
+  const GraphInputs& inputs_;
+  const ModelShape& shape_;
+  RowLinear rows_;
+};
+
+std::size_t graph_size(const ModelShape& shape) {
+  return shape.layers.size() * kLayerTensors + kEndTensors;
+}
+
+ggml_tensor* input(ggml_context* context, ggml_type type, std::int64_t ne0, std::int64_t ne1) {
+  ggml_tensor* tensor = ggml_new_tensor_2d(context, type, ne0, ne1);
+  ggml_set_input(tensor);
+  return tensor;
+}
+
+}  // namespace
+
+std::size_t graph_header_bytes(const ModelShape& shape) {
+  return graph_size(shape) * ggml_tensor_overhead() +
+         ggml_graph_overhead_custom(graph_size(shape), false);
+}
+
+BodyGraph build_body(ggml_context* context, const GraphInputs& inputs, std::uint32_t rows) {
+  Builder build(context, inputs);
+  BodyGraph body;
+  body.graph = ggml_new_graph_custom(context, graph_size(*inputs.shape), false);
+  body.tokens = input(context, GGML_TYPE_I32, rows, 1);
+  body.positions = input(context, GGML_TYPE_I32, rows, 1);
+  ggml_tensor* x = build.embed(body.tokens);
+  const auto layers = static_cast<std::uint32_t>(inputs.shape->layers.size());
+  for (std::uint32_t layer = 0; layer + 1 < layers; ++layer) {
+    x = build.after_attention(layer, build.attention(layer, x, body.positions), x);
+  }
+  body.residual = x;
+  body.attended = build.attention(layers - 1, x, body.positions);
+  for (ggml_tensor* output : {body.residual, body.attended}) {
+    ggml_set_output(output);
+    ggml_build_forward_expand(body.graph, output);
+  }
+  return body;
+}
+
+HeadGraph build_head(ggml_context* context, const GraphInputs& inputs, std::uint32_t rows) {
+  Builder build(context, inputs);
+  HeadGraph head;
+  head.graph = ggml_new_graph_custom(context, graph_size(*inputs.shape), false);
+  const LayerConfig& last = inputs.shape->layers.back();
+  head.attended = input(context, GGML_TYPE_F32,
+                        std::int64_t{last.query_heads} * inputs.shape->value_size, rows);
+  head.residual = input(context, GGML_TYPE_F32, inputs.shape->embedding, rows);
+  const auto layer = static_cast<std::uint32_t>(inputs.shape->layers.size() - 1);
+  head.logits = build.logits(build.after_attention(layer, head.attended, head.residual));
+  ggml_set_output(head.logits);
+  ggml_build_forward_expand(head.graph, head.logits);
+  return head;
+}
+
+}  // namespace quire::model

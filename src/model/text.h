@@ -1,0 +1,47 @@
+// libllama's tokenizer and chat templates over the vocabulary of a GGUF file.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "llama-cpp.h"
+#include "model/gguf_file.h"
+#include "model/model.h"
+#include "quire/status.h"
+
+namespace quire::model {
+
+class Text {
+ public:
+  // kCorrupt when the file has no tokenizer, or one whose parts contradict each other;
+  // kUnsupported for a kind libllama does not know.
+  static Result<std::unique_ptr<Text>> load(const GgufFile& file);
+
+  std::uint32_t vocabulary() const;
+  std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
+  std::string piece(Token token, bool special) const;
+  bool is_end(Token token) const;
+  Result<std::string> chat(std::span<const std::pair<std::string, std::string>> messages) const;
+
+  const llama_vocab* vocab() const { return vocab_; }
+
+ private:
+  explicit Text(llama_model* model);
+
+  llama_model_ptr model_;
+  const llama_vocab* vocab_;
+};
+
+// Refuses tokenizer keys that libllama would meet with an assertion.
+Status check_tokenizer(const GgufTable& keys);
+
+// From now on libllama and ggml print nothing; what they would have printed first since the last
+// call, as an error, can be had for a message.
+void silence_libraries();
+std::string take_library_error();
+
+}  // namespace quire::model
