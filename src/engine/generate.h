@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,11 @@ struct Keep {
   double amount = 0;
 };
 Result<Keep> parse_keep(std::string_view text);
+std::string to_string(const Keep& keep);  // what parse_keep reads; kPool: "pool"
 // "64MiB", "1.5GiB", "4096": bytes.
 Result<std::size_t> parse_bytes(std::string_view text);
+// The shortest text that parse_bytes reads as exactly `bytes`.
+std::string bytes_text(std::size_t bytes);
 
 enum class Finish : std::uint8_t { kStop, kLength, kCancelled, kError };
 enum class Prefill : std::uint8_t { kWhole, kStreamed };
@@ -29,10 +33,15 @@ enum class Prefill : std::uint8_t { kWhole, kStreamed };
 struct GenerateOptions {
   std::uint32_t max_tokens = 256;
   std::uint32_t chunk = 512;       // rows of a prefill step, at most
+  std::uint32_t context = 0;       // positions of prompt and answer, at most; 0 = the model's
   std::optional<Policy> policy{};  // none: exact; the prompt and answer must fit
   Keep keep{};
   std::uint32_t review_every = 0;  // answer tokens between reviews; 0 = block_tokens
   model::SamplerOptions sampler{};
+  // Who makes the sampler of an answer; null: model::Sampler::create.
+  std::function<Result<std::unique_ptr<model::Sampler>>(const model::Model& model,
+                                                        const model::SamplerOptions& options)>
+      make_sampler{};
   bool stop_at_end = true;  // false: ignore end-of-generation tokens
   std::function<void(std::uint32_t done, std::uint32_t total)> on_prompt{};  // prompt tokens read
   std::function<void(std::string_view text)> on_text{};  // whole UTF-8 letters only
@@ -65,6 +74,15 @@ struct Answer {
 };
 
 // A sequence with its history: run one prompt, or chat over several turns.
+//
+// Prefill.  A prompt that fits is read whole and reviewed after its last row.  With a policy, one
+// that does not fit is streamed: before each chunk the sequence is cut until the chunk fits.  The
+// window of Tap::kLastRows is then the last rows of every chunk, because a cut has to judge by the
+// rows read so far.
+//
+// Keep.  kTokens, kPercent (of the tokens seen) and kBytes: reviewed after the prompt and after
+// every `review_every` answer tokens.  kPool: cut only when the pool has no room, and no further
+// than that.  kPercent never asks for less than the entries the policy protects.
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(model::Model& model, Cache& cache,

@@ -1,0 +1,16 @@
+// The commands: each adds its flags to the app and returns the exit status when it is run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace quire::cli {
+
+using Command = std::function<int()>;
+
+Command add_run(CLI::App& app);
+Command add_inspect(CLI::App& app);
+Command add_policies(CLI::App& app);
+Command add_demo(CLI::App& app);
+
+}  // namespace quire::cli

@@ -1,0 +1,98 @@
+// Opening a model and its cache.
+
+#include "cli/open_engine.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "cli/terminal.h"
+#include "engine/budget.h"
+#include "engine/generate.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr std::size_t kMi = std::size_t{1} << 20;
+
+Result<Isa> isa_of_environment() {
+  const char* name = std::getenv("QUIRE_ISA");
+  if (name == nullptr || *name == '\0') return Isa::kAuto;
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    if (std::string(name) == name_of(isa)) return isa;
+  }
+  return Status(Code::kInvalidArgument,
+                "QUIRE_ISA=" + std::string(name) + " is none of scalar, avx2, avx512");
+}
+
+// Memory that can be used without swapping, as the kernel estimates it; 0 when it does not say.
+std::size_t free_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key; file >> key;) {
+    std::size_t kibibytes = 0;
+    if (key == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
+    file.ignore(256, '\n');
+  }
+  return 0;
+}
+
+Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelInfo& info) {
+  const Result<Isa> isa = isa_of_environment();
+  if (!isa.ok()) return isa.status();
+  CacheOptions options{.layers = info.attention,
+                       .key_type = kv_type_of(flags.kv_type),
+                       .value_type = kv_type_of(flags.kv_type),
+                       .block_tokens = flags.block_tokens,
+                       .max_rows = flags.chunk,
+                       .isa = *isa};
+  if (flags.budget.empty()) {
+    const std::uint32_t context =
+        flags.context == 0 ? info.context : std::min(flags.context, info.context);
+    options.budget_bytes = default_budget(options, context);
+  } else {
+    const Result<std::size_t> bytes = engine::parse_bytes(flags.budget);
+    if (!bytes.ok()) return bytes.status();
+    options.budget_bytes = *bytes;
+  }
+  return options;
+}
+
+}  // namespace
+
+std::size_t default_budget(const CacheOptions& options, std::uint32_t context) {
+  const std::size_t exact = engine::kv_bytes_per_token(options) * context;
+  std::size_t bytes = exact + exact / 32 + 2 * kMi;
+  if (const std::size_t free = free_memory_bytes(); free > 0) bytes = std::min(bytes, free / 2);
+  return std::max(bytes / kMi, std::size_t{1}) * kMi;
+}
+
+Result<Engine> open_engine(const EngineFlags& flags) {
+  if (const Result<Isa> isa = isa_of_environment(); !isa.ok()) return isa.status();
+  ProgressLine progress("loading");
+  model::ModelOptions model_options{.path = flags.model,
+                                    .threads = flags.threads,
+                                    .deterministic = flags.deterministic,
+                                    .progress = [&](float share) {
+                                      progress.show(share);
+                                      return true;
+                                    }};
+  Result<std::unique_ptr<model::Model>> model = model::Model::load(std::move(model_options));
+  progress.clear();
+  if (!model.ok()) return model.status();
+
+  Result<CacheOptions> options = cache_options(flags, (*model)->info());
+  if (!options.ok()) return options.status();
+  const Isa wanted = options->isa;
+  Result<std::unique_ptr<Cache>> cache = Cache::open(*std::move(options));
+  if (!cache.ok()) return cache.status();
+  if (wanted != Isa::kAuto && (*cache)->isa() != wanted) {
+    return Status(Code::kInvalidArgument, std::string("QUIRE_ISA=") + name_of(wanted) +
+                                              ": this machine has at most " +
+                                              name_of((*cache)->isa()));
+  }
+  if (Status status = (*model)->attach(**cache); !status.ok()) return status;
+  return Engine{.cache = *std::move(cache), .model = *std::move(model)};
+}
+
+}  // namespace quire::cli

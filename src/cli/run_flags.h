@@ -1,0 +1,33 @@
+// The flags of `quire run`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/flags.h"
+#include "engine/generate.h"
+
+namespace quire::cli {
+
+struct RunFlags {
+  EngineFlags engine;
+  std::optional<std::string> prompt;  // "-": stdin
+  std::optional<std::string> file;    // "-": stdin
+  std::uint32_t max_tokens = 256;
+  std::string keep, policy = "none", grammar_file;
+  model::SamplerOptions sampler;
+  bool ignore_eos = false, raw = false, chat = false, json = false, quiet = false;
+  std::string explain;  // empty: off; "all": over all layers; or a layer's number
+};
+
+void add_run_flags(CLI::App& app, RunFlags& flags);
+
+// What can only be judged with all flags read; a refusal is a usage error that names the flag.
+Status check(const RunFlags& flags);
+// The engine's options of checked flags; kIo when the grammar file cannot be read.
+Result<engine::GenerateOptions> generate_options(const RunFlags& flags);
+// The whole of a file, "-" being stdin.
+Result<std::string> read_text(const std::string& path);
+
+}  // namespace quire::cli

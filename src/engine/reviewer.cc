@@ -1,0 +1,149 @@
+// How far a sequence is cut.
+
+#include "engine/reviewer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "engine/budget.h"
+
+namespace quire::engine {
+namespace {
+
+// The smallest chunk worth a forward pass: budgets that cannot hold it beside the protected
+// entries are refused.
+constexpr std::uint32_t kSmallChunk = 32;
+
+// A reviewed sequence has tables of its own, at most 6 % of its K and V; and a little for rounding.
+constexpr double kTableShare = 0.07;
+
+// No review is taken for so poor that the next one would cut everything.
+constexpr double kLeastYield = 0.25;
+
+constexpr std::uint32_t kEverything = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+Reviewer::Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep,
+                   std::uint32_t review_every)
+    : cache_(cache),
+      policy_(std::move(policy)),
+      keep_(keep),
+      review_every_(review_every != 0 ? review_every : cache.options().block_tokens) {
+  if (policy_) needs_ = policy_->needs;
+}
+
+std::uint32_t Reviewer::protected_entries() const {
+  return policy_ ? policy_->protect.sinks + policy_->protect.recent : 0;
+}
+
+Status Reviewer::check() const {
+  if (!policy_) {
+    if (keep_.unit == Keep::Unit::kPool) return {};
+    return {Code::kInvalidArgument,
+            "keep " + to_string(keep_) + ": without a policy nothing is dropped; name a policy"};
+  }
+  const std::string protection = std::to_string(policy_->protect.sinks) + " sinks + " +
+                                 std::to_string(policy_->protect.recent) + " recent entries";
+  const std::uint32_t least = protected_entries() + kSmallChunk;
+  const std::uint32_t capacity = cache_.tokens_that_fit(needs_);
+  if (capacity < least) {
+    return {Code::kInvalidArgument,
+            "budget " + bytes_text(cache_.options().budget_bytes) + " holds " +
+                std::to_string(capacity) + " tokens; " + protection + " + a chunk of " +
+                std::to_string(kSmallChunk) + " need " + std::to_string(least) +
+                budget_advice(cache_.options(), needs_, least)};
+  }
+  if (keep_.unit == Keep::Unit::kPool || keep_.unit == Keep::Unit::kPercent) return {};
+  if (const std::uint32_t keep = target(kEverything); keep <= protected_entries()) {
+    const std::uint32_t tokens = protected_entries() + 1;
+    return {Code::kInvalidArgument,
+            "keep " + to_string(keep_) + " is " + std::to_string(keep) + " entries a lane, the " +
+                protection + " need " + std::to_string(tokens) + "; keep " +
+                std::to_string(tokens) + "tok or more, or lower the policy's sinks and recent"};
+  }
+  return {};
+}
+
+std::uint32_t Reviewer::target(std::uint32_t tokens_seen) const {
+  switch (keep_.unit) {
+    case Keep::Unit::kPool:
+      return kEverything;
+    case Keep::Unit::kTokens:
+      return static_cast<std::uint32_t>(keep_.amount);
+    case Keep::Unit::kPercent: {
+      const double share = std::ceil(tokens_seen * keep_.amount / 100);
+      return std::max(static_cast<std::uint32_t>(share), protected_entries() + 1);
+    }
+    case Keep::Unit::kBytes: {
+      // What is allowed includes the tables, the rows until the next review and an open block.
+      const double per_token =
+          static_cast<double>(kv_bytes_per_token(cache_.options())) * (1 + kTableShare);
+      const double tokens =
+          keep_.amount / per_token - review_every_ - cache_.options().block_tokens;
+      return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, 4e9));
+    }
+  }
+  return kEverything;
+}
+
+std::uint32_t Reviewer::cadence() const {
+  return policy_ && keep_.unit != Keep::Unit::kPool ? review_every_ : 0;
+}
+
+std::uint32_t Reviewer::streamed_chunk(std::uint32_t chunk) const {
+  return std::min(chunk, std::max(kSmallChunk, cache_.tokens_that_fit(needs_) / 4));
+}
+
+bool Reviewer::fits(SequenceId sequence, std::uint32_t rows) const {
+  return cache_.bytes_needed(sequence, rows) <= cache_.bytes_free();
+}
+
+Status Reviewer::shrink(SequenceId sequence, std::uint32_t keep) {
+  const Result<ShrinkReport> report = cache_.shrink(sequence, *policy_, keep);
+  if (!report.ok()) return report.status();
+  std::size_t lanes = 0;
+  for (const LayerShape& layer : cache_.options().layers) lanes += layer.kv_heads;
+  const double dropped = static_cast<double>(report->entries_dropped) *
+                         static_cast<double>(kv_bytes_per_token(cache_.options())) /
+                         static_cast<double>(lanes);
+  if (dropped > 0) {
+    yield_ = std::clamp(static_cast<double>(report->bytes_freed) / dropped, kLeastYield, 1.0);
+  }
+  return {};
+}
+
+Status Reviewer::review(SequenceId sequence) {
+  if (!policy_) return {};
+  const Result<SequenceStats> stats = cache_.stats(sequence);
+  if (!stats.ok()) return stats.status();
+  const std::uint32_t keep = target(stats->tokens_seen);
+  return stats->tokens_kept_mean > keep ? shrink(sequence, keep) : Status();
+}
+
+Status Reviewer::make_room(SequenceId sequence, std::uint32_t rows) {
+  const std::uint32_t block = cache_.options().block_tokens, least = protected_entries() + 1;
+  while (!fits(sequence, rows)) {
+    const Result<SequenceStats> stats = cache_.stats(sequence);
+    if (!stats.ok()) return stats.status();
+    const auto live = static_cast<std::uint32_t>(std::ceil(stats->tokens_kept_mean));
+    if (live <= least) {
+      return {Code::kOutOfMemory, "budget " + bytes_text(cache_.options().budget_bytes) +
+                                      " has no room for " + std::to_string(rows) +
+                                      " more rows beside " + std::to_string(live) +
+                                      " entries a lane"};
+    }
+    const std::size_t needed = cache_.bytes_needed(sequence, rows), free = cache_.bytes_free();
+    const double missing = static_cast<double>(needed - std::min(needed, free)) / yield_;
+    const auto cut = static_cast<std::uint32_t>(
+                         missing / static_cast<double>(kv_bytes_per_token(cache_.options()))) +
+                     block;
+    const std::uint32_t keep = std::max(least, live > cut ? live - cut : 0);
+    if (Status status = shrink(sequence, keep); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace quire::engine

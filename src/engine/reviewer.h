@@ -1,0 +1,50 @@
+// When a sequence is cut, and how far: the policy says which entries, this says how many.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/generate.h"
+
+namespace quire::engine {
+
+class Reviewer {
+ public:
+  // Without a policy nothing is ever cut.
+  Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep, std::uint32_t review_every);
+
+  // Refuses settings no prompt could be answered with: kInvalidArgument names the number that
+  // would do.
+  Status check() const;
+
+  bool active() const { return policy_.has_value(); }
+  const Needs& needs() const { return needs_; }
+
+  bool fits(SequenceId sequence, std::uint32_t rows) const;
+  // Rows of a streamed chunk: small enough that most of the budget stays for what was read.
+  std::uint32_t streamed_chunk(std::uint32_t chunk) const;
+  // Cuts the sequence until `rows` rows fit, and no further.  kOutOfMemory when even the protected
+  // entries leave no room.
+  Status make_room(SequenceId sequence, std::uint32_t rows);
+  // Cuts the sequence to the keep target (kPool: never).
+  Status review(SequenceId sequence);
+  // Answer rows between two reviews; 0 = only when the pool has no room.
+  std::uint32_t cadence() const;
+  // Entries a lane keeps after a review of a sequence that has seen so many tokens.
+  std::uint32_t target(std::uint32_t tokens_seen) const;
+
+ private:
+  std::uint32_t protected_entries() const;
+  Status shrink(SequenceId sequence, std::uint32_t keep);
+
+  Cache& cache_;
+  std::optional<Policy> policy_;
+  Needs needs_{};
+  Keep keep_;
+  std::uint32_t review_every_;
+  // Bytes the last review gave back, as a share of the bytes of what it dropped: a block with one
+  // live entry left is still a block.
+  double yield_ = 1;
+};
+
+}  // namespace quire::engine

@@ -1,0 +1,95 @@
+// Goal: a wrong command line fails with status 2 and names what is wrong; information is printed
+// without a model.
+// Method: the built program, one case per way to be wrong.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "quire/policy.h"
+
+namespace quire {
+namespace {
+
+using test::contains;
+using test::quire;
+using test::Ran;
+
+TEST(Usage, HelpVersionAndLicensesAreDone) {
+  const Ran help = quire({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* command : {"run", "inspect", "policies", "demo"}) {
+    EXPECT_TRUE(contains(help.out, command)) << command;
+    EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
+  }
+  EXPECT_EQ(quire({"--version"}).out.substr(0, 6), "quire ");
+  const Ran licenses = quire({"--licenses"});
+  EXPECT_EQ(licenses.status, 0);
+  EXPECT_TRUE(contains(licenses.out, "Apache License"));
+  EXPECT_TRUE(contains(licenses.out, "llama.cpp"));
+}
+
+TEST(Usage, NothingToDoIsAUsageErrorWithHelp) {
+  const Ran ran = quire({});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(contains(ran.err, "Subcommands"));
+  EXPECT_EQ(ran.out, "");
+}
+
+TEST(Usage, EveryWrongFlagAndValueIsNamed) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"walk"}, "walk"},
+      {{"run"}, "--model is required"},
+      {{"run", "-m", "x", "--colour"}, "--colour"},
+      {{"run", "-m", "x", "-n", "-1"}, "--max-tokens: \"-1\" is not a number from 0 to"},
+      {{"run", "-m", "x", "-n", "ten"}, "--max-tokens: \"ten\""},
+      {{"run", "-m", "x", "--chunk", "0"}, "--chunk: \"0\" is not a number from 1 to 4096"},
+      {{"run", "-m", "x", "--threads", "1e9"}, "--threads: \"1e9\""},
+      {{"run", "-m", "x", "--ctx", "-5"}, "--ctx: \"-5\""},
+      {{"run", "-m", "x", "--block-tokens", "12"}, "--block-tokens: \"12\" is none of 8, 16"},
+      {{"run", "-m", "x", "--kv-type", "int8"}, "--kv-type: \"int8\" is none of f16, bf16, f32"},
+      {{"run", "-m", "x", "--budget", "64MB"}, "--budget: \"64MB\" is not a size"},
+      {{"run", "-m", "x", "--policy", "best"}, "--policy: no policy \"best\"; there are"},
+      {{"run", "-m", "x", "--policy", "h2o:a=1"}, "--policy: policy \"h2o\": no option \"a\""},
+      {{"run", "-m", "x", "--policy", "h2o", "--keep", "1024"}, "--keep: \"1024\""},
+      {{"run", "-m", "x", "--keep", "25%"}, "--keep: without --policy"},
+      {{"run", "-m", "x", "--explain", "-p", "a"}, "--explain: without --policy"},
+      {{"run", "-m", "x", "--explain=first", "-p", "a"}, "--explain: \"first\""},
+      {{"run", "-m", "x", "--temp", "nan"}, "--temp: \"nan\" is not a number from 0 to 100"},
+      {{"run", "-m", "x", "--top-p", "1.5"}, "--top-p: \"1.5\""},
+      {{"run", "-m", "x", "--min-p", "-0.1"}, "--min-p: \"-0.1\""},
+      {{"run", "-m", "x", "--top-k", "-1"}, "--top-k: \"-1\""},
+      {{"run", "-m", "x", "--repeat-penalty", "0"}, "--repeat-penalty: \"0\""},
+      {{"run", "-m", "x", "--seed", "4294967296"}, "--seed: \"4294967296\""},
+      {{"run", "-m", "x", "--chat", "--json"}, "--json"},
+      {{"run", "-m", "x", "--chat", "-p", "a"}, "--chat"},
+      {{"run", "-m", "x", "-p", "-", "-f", "-"}, "-p, -f"},
+      {{"inspect", "-m", "x", "--budget", "0"}, "--budget: \"0\""},
+      {{"policies", "--long"}, "--long"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Ran ran = quire(arguments);
+    EXPECT_EQ(ran.status, 2) << message << "\n" << ran.err;
+    EXPECT_TRUE(contains(ran.err, message)) << message << "\n" << ran.err;
+    EXPECT_EQ(ran.out, "") << message;
+  }
+}
+
+TEST(Policies, AreListedAsTextAndAsJson) {
+  const Ran text = quire({"policies"});
+  const Ran json = quire({"policies", "--json"});
+  EXPECT_EQ(text.status, 0);
+  const auto object = nlohmann::json::parse(json.out);
+  EXPECT_EQ(object.at("quire_json"), 1);
+  const std::vector<PolicyInfo> known = list_policies();
+  ASSERT_EQ(object.at("policies").size(), known.size());
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    EXPECT_TRUE(contains(text.out, known[i].name));
+    EXPECT_EQ(object["policies"][i].at("name"), known[i].name);
+    EXPECT_EQ(object["policies"][i].at("options"), known[i].options);
+  }
+}
+
+}  // namespace
+}  // namespace quire
