@@ -1,0 +1,31 @@
+# The two commands of the README, and a few more; everything is set up on the way.
+# The work is done by scripts in tools/; ./dev is the daily loop.
+.DEFAULT_GOAL := help
+.PHONY: run test build bench clean help
+unexport MAKEFLAGS MFLAGS
+
+run: build
+	@tools/setup models smollm2
+	@build/quire demo
+
+build:
+	@tools/setup build
+	@tools/build release quire
+
+test:
+	@tools/setup packages test
+	@tools/test
+
+bench: build
+	@./dev bench
+
+clean:
+	@rm -rf build
+	@echo "build/ is gone; .deps/ and .models/ stay (rm -rf them to fetch them anew)"
+
+help:
+	@echo "make run    build, fetch a small model, and show it reading a long text in little memory"
+	@echo "make test   every check there is (a fresh machine: up to 30 minutes)"
+	@echo "make build  leaves the program at build/quire"
+	@echo "make bench  compares with libllama on this machine"
+	@echo "make clean  removes build/"
