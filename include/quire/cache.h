@@ -42,7 +42,7 @@ struct LayerShape {
 
 // Which instructions kernels may use.  Results are memcmp-equal across layouts, threads, chunks and
 // batches at every level.
-enum class Isa : std::uint8_t { kAuto, kScalar, kAvx2, kAvx512 };
+enum class Isa : std::uint8_t { kAuto, kScalar, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx };
 
 struct CacheOptions {
   std::vector<LayerShape> layers;

@@ -36,7 +36,10 @@ typedef enum quire_isa {
   QUIRE_ISA_AUTO = 0,
   QUIRE_ISA_SCALAR = 1,
   QUIRE_ISA_AVX2 = 2,
-  QUIRE_ISA_AVX512 = 3
+  QUIRE_ISA_AVXVNNI = 3,
+  QUIRE_ISA_AVX512 = 4,
+  QUIRE_ISA_AVX512VNNI = 5,
+  QUIRE_ISA_AMX = 6
 } quire_isa;
 
 typedef struct quire_cache quire_cache;

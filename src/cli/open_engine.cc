@@ -19,11 +19,18 @@ constexpr std::size_t kMi = std::size_t{1} << 20;
 Result<Isa> isa_of_environment() {
   const char* name = std::getenv("QUIRE_ISA");
   if (name == nullptr || *name == '\0') return Isa::kAuto;
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
-    if (std::string(name) == name_of(isa)) return isa;
+  std::string all;
+  for (Isa isa :
+       {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAmx}) {
+    all += (all.empty() ? "" : ", ") + std::string(name_of(isa));
+    if (std::string(name) != name_of(isa)) continue;
+    if (!model::machine_has(isa)) {
+      return Status(Code::kInvalidArgument,
+                    "QUIRE_ISA=" + std::string(name) + ": this machine does not have it");
+    }
+    return isa;
   }
-  return Status(Code::kInvalidArgument,
-                "QUIRE_ISA=" + std::string(name) + " is none of scalar, avx2, avx512");
+  return Status(Code::kInvalidArgument, "QUIRE_ISA=" + std::string(name) + " is none of " + all);
 }
 
 // Memory that can be used without swapping, as the kernel estimates it; 0 when it does not say.
@@ -68,11 +75,13 @@ std::size_t default_budget(const CacheOptions& options, std::uint32_t context) {
 }
 
 Result<Engine> open_engine(const EngineFlags& flags) {
-  if (const Result<Isa> isa = isa_of_environment(); !isa.ok()) return isa.status();
+  const Result<Isa> isa = isa_of_environment();
+  if (!isa.ok()) return isa.status();
   ProgressLine progress("loading");
   model::ModelOptions model_options{.path = flags.model,
                                     .threads = flags.threads,
                                     .deterministic = flags.deterministic,
+                                    .isa = *isa,
                                     .progress = [&](float share) {
                                       progress.show(share);
                                       return true;
@@ -83,14 +92,8 @@ Result<Engine> open_engine(const EngineFlags& flags) {
 
   Result<CacheOptions> options = cache_options(flags, (*model)->info());
   if (!options.ok()) return options.status();
-  const Isa wanted = options->isa;
   Result<std::unique_ptr<Cache>> cache = Cache::open(*std::move(options));
   if (!cache.ok()) return cache.status();
-  if (wanted != Isa::kAuto && (*cache)->isa() != wanted) {
-    return Status(Code::kInvalidArgument, std::string("QUIRE_ISA=") + name_of(wanted) +
-                                              ": this machine has at most " +
-                                              name_of((*cache)->isa()));
-  }
   if (Status status = (*model)->attach(**cache); !status.ok()) return status;
   return Engine{.cache = *std::move(cache), .model = *std::move(model)};
 }

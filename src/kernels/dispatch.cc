@@ -20,8 +20,14 @@ const char* name_of(Isa isa) {
       return "scalar";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avxvnni";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAvx512Vnni:
+      return "avx512vnni";
+    case Isa::kAmx:
+      return "amx";
   }
   return "unknown";
 }
@@ -56,10 +62,8 @@ bool machine_has(Isa isa) {
 const Kernels& kernels_for([[maybe_unused]] Isa limit) {
 #ifdef QUIRE_X86_LEVELS
   const bool any = limit == Isa::kAuto;
-  if ((any || limit == Isa::kAvx512) && machine_has(Isa::kAvx512)) return avx512_kernels();
-  if (any || limit == Isa::kAvx512 || limit == Isa::kAvx2) {
-    if (machine_has(Isa::kAvx2)) return avx2_kernels();
-  }
+  if ((any || limit >= Isa::kAvx512) && machine_has(Isa::kAvx512)) return avx512_kernels();
+  if ((any || limit >= Isa::kAvx2) && machine_has(Isa::kAvx2)) return avx2_kernels();
 #endif
 #ifdef QUIRE_SCALAR_ONLY
   return reference_kernels();

@@ -35,10 +35,17 @@ void attend_node(ggml_tensor* dst, int ith, int nth, void* user) {
 class Builder {
  public:
   Builder(ggml_context* context, const GraphInputs& inputs)
-      : context_(context), inputs_(inputs), shape_(*inputs.shape), rows_(context) {}
+      : context_(context),
+        inputs_(inputs),
+        shape_(*inputs.shape),
+        products_(context, inputs.deterministic) {}
 
   ggml_tensor* embed(ggml_tensor* tokens) {
-    ggml_tensor* x = ggml_get_rows(context_, inputs_.weights->token_embedding, tokens);
+    const Weights& weights = *inputs_.weights;
+    const bool tied = weights.head.weight == weights.token_embedding;
+    ggml_tensor* x = tied && weights.head.kernels != nullptr
+                         ? products_.rows_of(weights.head, tokens)
+                         : ggml_get_rows(context_, weights.token_embedding, tokens);
     return shape_.embedding_scale == 1 ? x : ggml_scale(context_, x, shape_.embedding_scale);
   }
 
@@ -46,11 +53,7 @@ class Builder {
     return ggml_mul(context_, ggml_rms_norm(context_, x, shape_.norm_epsilon), weight);
   }
 
-  ggml_tensor* linear(const Linear& linear, ggml_tensor* x) {
-    ggml_tensor* y = inputs_.deterministic ? rows_.product(linear.weight, x)
-                                           : ggml_mul_mat(context_, linear.weight, x);
-    return linear.bias == nullptr ? y : ggml_add(context_, y, linear.bias);
-  }
+  ggml_tensor* linear(const Linear& linear, ggml_tensor* x) { return products_.product(linear, x); }
 
   // Query or key heads: normed where the architecture does, then rotated.
   ggml_tensor* rotated(ggml_tensor* x, std::uint32_t heads, ggml_tensor* norm_weight,
@@ -109,7 +112,7 @@ class Builder {
   ggml_context* context_;
   const GraphInputs& inputs_;
   const ModelShape& shape_;
-  RowLinear rows_;
+  Products products_;
 };
 
 std::size_t graph_size(const ModelShape& shape) {

@@ -1,23 +1,35 @@
-// Matmuls that give a row the same bits whatever rows are computed beside it: every output is one
-// ggml dot product of one weight row with one quantized activation row.
+// Matmuls as nodes of a ggml graph.
 #pragma once
 
 #include "ggml.h"
+#include "model/weights.h"
 
 namespace quire::model {
 
-// Products of `x` [in, rows] with several weights may share one quantized copy of it.
-class RowLinear {
+// Our own kernels give a row the same bits whatever rows are computed beside it.  For the types
+// they do not have, ggml's matmul picks a kernel by row count; `row_by_row` takes one of its dot
+// products per output instead, for the same promise.
+class Products {
  public:
-  explicit RowLinear(ggml_context* context) : context_(context) {}
-  // [out, rows] f32.
-  ggml_tensor* product(ggml_tensor* weight, ggml_tensor* x);
+  Products(ggml_context* context, bool row_by_row) : context_(context), row_by_row_(row_by_row) {}
+
+  // x [in, rows] -> [out, rows] f32, bias added.  The graph keeps a pointer to `linear`.
+  ggml_tensor* product(const Linear& linear, ggml_tensor* x);
+  // Rows `tokens` [rows] i32 of a tied head's panels: [in, rows] f32.
+  ggml_tensor* rows_of(const Linear& linear, ggml_tensor* tokens);
 
  private:
+  ggml_tensor* quantized(ggml_tensor* x, ggml_custom_op_t quantize, std::size_t row_bytes,
+                         const void* with);
+  ggml_tensor* by_panels(const Linear& linear, ggml_tensor* x);
+  ggml_tensor* by_rows(const Linear& linear, ggml_tensor* x);
+
   ggml_context* context_;
-  ggml_tensor* last_x_ = nullptr;  // what last_packed_ was made of
-  ggml_tensor* last_packed_ = nullptr;
-  ggml_type last_type_ = GGML_TYPE_COUNT;
+  bool row_by_row_;
+  // The last quantized activations: products of one x by several weights share them.
+  ggml_tensor* last_x_ = nullptr;
+  const void* last_with_ = nullptr;
+  ggml_tensor* last_ = nullptr;
 };
 
 }  // namespace quire::model

@@ -67,13 +67,19 @@ ModelInfo describe(const ModelOptions& options, const ModelShape& shape, const W
   info.attention = shape.attention();
   info.linear = weights.placement;
   if (options.deterministic) {
-    for (auto& [path, tensors] : info.linear) path.insert(0, "row by row, ");
+    for (auto& [path, tensors] : info.linear) {
+      if (path == "ggml, in place") path = "ggml, row by row";
+    }
   }
   info.isa = instruction_sets();
   return info;
 }
 
 }  // namespace
+
+bool machine_has(Isa isa) {
+  return linear::machine_has(isa);
+}
 
 Result<std::unique_ptr<Model>> Model::load(ModelOptions options) {
   silence_libraries();
@@ -83,9 +89,12 @@ Result<std::unique_ptr<Model>> Model::load(ModelOptions options) {
   if (!shape.ok()) return shape.status();
   Result<std::unique_ptr<Text>> text = Text::load(*file);
   if (!text.ok()) return text.status();
-  Result<std::unique_ptr<Weights>> weights = Weights::load(
-      *std::move(file), *shape,
-      {.repack = !options.deterministic && !options.plain_weights, .progress = options.progress});
+  Result<std::unique_ptr<Weights>> weights =
+      Weights::load(*std::move(file), *shape,
+                    {.pack = !options.plain_weights,
+                     .isa = options.isa,
+                     .threads = thread_count(options.threads),
+                     .progress = options.progress});
   if (!weights.ok()) return weights.status();
   const GgufFile& loaded = (*weights)->file();
   if (shape->vocabulary != (*text)->vocabulary()) {

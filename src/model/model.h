@@ -23,7 +23,8 @@ struct ModelOptions {
   std::string path;            // a GGUF file; of a split model, its first part
   std::uint32_t threads = 0;   // 0: the machine's cores
   bool deterministic = false;  // one row-independent linear path for every row count
-  bool plain_weights = false;  // no repacked copies: weights as the file has them (parity tests)
+  bool plain_weights = false;  // ggml multiplies, weights as the file has them (parity tests)
+  Isa isa = Isa::kAuto;        // the best level of linear kernels to use
   std::function<bool(float)> progress{};  // 0 ... 1 while loading; false cancels
 };
 
@@ -33,7 +34,7 @@ struct ModelInfo {
   std::uint32_t layers = 0, embedding = 0, feed_forward = 0, vocabulary = 0, context = 0;
   std::size_t file_bytes = 0;
   std::size_t weights_bytes = 0;  // mapped from the file and used as they are
-  std::size_t copies_bytes = 0;   // repacked or converted copies the process holds besides
+  std::size_t copies_bytes = 0;   // in panels; their bytes of the file are let go
   std::uint64_t parameters = 0;
   std::vector<LayerShape> attention;  // one per layer
   std::vector<std::pair<std::string, std::string>>
@@ -89,6 +90,9 @@ class Model {
   virtual void pause() = 0;
   virtual void resume() = 0;
 };
+
+// Whether this machine can run the level of kernels.
+bool machine_has(Isa isa);
 
 struct SamplerOptions {
   float temperature = 0.8f;  // 0: greedy

@@ -1,44 +1,20 @@
-// Where the weights of each matmul are read from: the mapped file, or a copy in the layout of one
-// of ggml's faster kernels (repacked rows, AMX tiles).  The choice is libllama's: the first extra
-// buffer type of the CPU device that supports the product.
-
+// Where the weights of each matmul are read from: panels for our own kernels (room linear), or, for
+// types these do not have, the mapped file.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
+#include <thread>
 
-#include "ggml-backend.h"
 #include "ggml-cpu.h"
 #include "model/weights.h"
 
 namespace quire::model {
 namespace {
 
-std::vector<ggml_backend_buffer_type_t> extra_buffer_types(ggml_backend_dev_t device) {
-  std::vector<ggml_backend_buffer_type_t> types;
-  ggml_backend_reg_t registry = ggml_backend_dev_backend_reg(device);
-  const auto get = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
-      ggml_backend_reg_get_proc_address(registry, "ggml_backend_dev_get_extra_bufts"));
-  if (get == nullptr) return types;
-  for (ggml_backend_buffer_type_t* type = get(device); type && *type; ++type) {
-    types.push_back(*type);
-  }
-  return types;
-}
+using Counts = std::map<std::string, std::pair<std::size_t, std::size_t>>;  // type: tensors, bytes
 
-// Whether a matmul of 512 rows by this weight runs on the kernels behind the buffer type.
-bool supports(ggml_backend_dev_t device, ggml_backend_buffer_type_t type, ggml_tensor* weight) {
-  const ggml_context_ptr context(
-      ggml_init({.mem_size = ggml_tensor_overhead() * 4, .mem_buffer = nullptr, .no_alloc = true}));
-  ggml_tensor* rows = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, weight->ne[0], 512);
-  ggml_tensor* product = ggml_mul_mat(context.get(), weight, rows);
-  const ggml_backend_buffer_ptr empty(ggml_backend_buft_alloc_buffer(type, 0));
-  weight->buffer = empty.get();
-  const bool supported = ggml_backend_dev_supports_op(device, product);
-  weight->buffer = nullptr;
-  return supported;
-}
-
-std::string summary(const std::map<std::string, std::pair<std::size_t, std::size_t>>& types) {
+std::string summary(const Counts& types) {
   std::string text;
   for (const auto& [type, count] : types) {
     char part[96];
@@ -49,77 +25,99 @@ std::string summary(const std::map<std::string, std::pair<std::size_t, std::size
   return text;
 }
 
+std::optional<linear::Format> format_of(const ggml_tensor& weight) {
+  constexpr std::pair<ggml_type, linear::Format> kFormats[] = {
+      {GGML_TYPE_Q4_0, linear::Format::kQ4_0}, {GGML_TYPE_Q4_1, linear::Format::kQ4_1},
+      {GGML_TYPE_Q5_0, linear::Format::kQ5_0}, {GGML_TYPE_Q5_1, linear::Format::kQ5_1},
+      {GGML_TYPE_Q8_0, linear::Format::kQ8_0}, {GGML_TYPE_Q4_K, linear::Format::kQ4_K},
+      {GGML_TYPE_Q5_K, linear::Format::kQ5_K}, {GGML_TYPE_Q6_K, linear::Format::kQ6_K}};
+  for (const auto& [type, format] : kFormats) {
+    if (weight.type == type && weight.ne[0] % linear::row_inputs(format) == 0) return format;
+  }
+  return std::nullopt;
+}
+
+linear::Matrix matrix_of(const ggml_tensor& weight, linear::Format format) {
+  return {.format = format,
+          .inputs = static_cast<std::uint32_t>(weight.ne[0]),
+          .outputs = static_cast<std::uint32_t>(weight.ne[1])};
+}
+
+// Panel by panel, on all threads: packing is arithmetic, a second or so per GiB and thread.
+void pack(const std::byte* source, const linear::Matrix& matrix, std::byte* to,
+          std::uint32_t threads) {
+  std::atomic<std::uint32_t> next = 0;
+  const auto work = [&] {
+    constexpr std::uint32_t kPanelsAtOnce = 8;
+    const std::uint32_t all = linear::panels(matrix.outputs);
+    for (std::uint32_t first; (first = next.fetch_add(kPanelsAtOnce)) < all;) {
+      for (std::uint32_t p = first; p < std::min(all, first + kPanelsAtOnce); ++p) {
+        linear::pack_panel(matrix.format, source, matrix.inputs, matrix.outputs, p, to);
+      }
+    }
+  };
+  std::vector<std::jthread> others;
+  for (std::uint32_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+}
+
 }  // namespace
 
 Status Weights::place(const WeightOptions& options) {
-  ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  if (device == nullptr) return {Code::kUnsupported, "ggml has no CPU backend"};
-  std::map<ggml_backend_buffer_type_t, std::vector<Linear*>> moves;
-  std::size_t total = 0, done = 0;
-  std::map<std::string, std::map<std::string, std::pair<std::size_t, std::size_t>>> paths;
-  const auto count = [&](const std::string& path, const ggml_tensor* weight) {
+  const linear::Kernels& kernels = linear::kernels_for(options.isa);
+  constexpr std::size_t kAlign = 64;
+  std::map<std::string, Counts> paths;
+  const auto count = [&](const std::string& path, const ggml_tensor* weight, std::size_t bytes) {
     auto& entry = paths[path][ggml_type_name(weight->type)];
     entry.first += 1;
-    entry.second += ggml_nbytes(weight);
+    entry.second += bytes;
   };
-  const auto types =
-      options.repack ? extra_buffer_types(device) : std::vector<ggml_backend_buffer_type_t>();
+  std::vector<Linear*> packed;
   for (Linear* linear : linears()) {
-    const auto type = std::find_if(types.begin(), types.end(), [&](auto candidate) {
-      return supports(device, candidate, linear->weight);
-    });
-    if (type == types.end()) {
-      count("in place", linear->weight);
+    const auto format = options.pack ? format_of(*linear->weight) : std::nullopt;
+    if (!format) {
+      count("ggml, in place", linear->weight, ggml_nbytes(linear->weight));
       continue;
     }
-    moves[*type].push_back(linear);
-    total += ggml_nbytes(linear->weight);
-    count(std::string(ggml_backend_buft_name(*type)) + " copy", linear->weight);
+    linear->kernels = &kernels;
+    linear->matrix = matrix_of(*linear->weight, *format);
+    const std::size_t bytes =
+        linear::matrix_bytes(*format, linear->matrix.inputs, linear->matrix.outputs);
+    copies_bytes += (bytes + kAlign - 1) / kAlign * kAlign;
+    count(std::string(name_of(kernels.isa)) + ", panels", linear->weight, bytes);
+    packed.push_back(linear);
+  }
+  if (!packed.empty()) {
+    Result<std::unique_ptr<Memory>> memory = map_memory(copies_bytes);
+    if (!memory.ok() || !(*memory)->commit(0, copies_bytes)) {
+      return {Code::kOutOfMemory, file_.path() + ": no memory for the rearranged weights"};
+    }
+    panels_ = *std::move(memory);
   }
 
-  for (auto& [type, linears] : moves) {
-    ggml_context_ptr context(ggml_init({.mem_size = ggml_tensor_overhead() * linears.size(),
-                                        .mem_buffer = nullptr,
-                                        .no_alloc = true}));
-    std::vector<ggml_tensor*> copies;
-    for (const Linear* linear : linears) {
-      copies.push_back(ggml_dup_tensor(context.get(), linear->weight));
-      ggml_set_name(copies.back(), linear->weight->name);
-    }
-    ggml_backend_buffer_ptr buffer(ggml_backend_alloc_ctx_tensors_from_buft(context.get(), type));
-    if (buffer == nullptr) {
-      return {Code::kOutOfMemory, file_.path() + ": no memory for the repacked weights"};
-    }
-    ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    copies_bytes += ggml_backend_buffer_get_size(buffer.get());
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      ggml_tensor* source = linears[i]->weight;
-      ggml_backend_tensor_set(copies[i], source->data, 0, ggml_nbytes(source));
-      linears[i]->weight = copies[i];
-      for (const GgufFile::Found& found : file_.tensors()) {
-        if (found.data() != source->data) continue;
-        found.file->forget(found.tensor->offset, found.tensor->bytes);
-      }
-      done += ggml_nbytes(source);
-      if (options.progress &&
-          !options.progress(static_cast<float>(done) / static_cast<float>(total))) {
-        return {Code::kCancelled, file_.path() + ": loading was cancelled"};
-      }
-    }
-    copy_contexts_.push_back(std::move(context));
-    copies_.push_back(std::move(buffer));
-  }
-
-  // A file tensor is read in place unless its only use was moved.
-  std::size_t mapped = 0;
+  std::size_t mapped = 0, offset = 0;
   for (const GgufFile::Found& found : file_.tensors()) mapped += found.tensor->bytes;
-  for (const Linear* linear : linears()) {
-    if (linear->weight->buffer == nullptr) continue;
-    const bool tied = linear == &head && std::string(head.weight->name) == token_embedding->name;
-    if (!tied) mapped -= ggml_nbytes(linear->weight);
+  for (Linear* linear : packed) {
+    std::byte* to = panels_->base() + offset;
+    const auto* source = static_cast<const std::byte*>(linear->weight->data);
+    pack(source, linear->matrix, to, options.threads);
+    linear->matrix.data = to;
+    offset += (linear::matrix_bytes(linear->matrix.format, linear->matrix.inputs,
+                                    linear->matrix.outputs) +
+               kAlign - 1) /
+              kAlign * kAlign;
+    for (const GgufFile::Found& found : file_.tensors()) {
+      if (found.data() != source) continue;
+      found.file->forget(found.tensor->offset, found.tensor->bytes);
+      mapped -= found.tensor->bytes;
+    }
+    const float share = static_cast<float>(offset) / static_cast<float>(copies_bytes);
+    if (options.progress && !options.progress(share)) {
+      return {Code::kCancelled, file_.path() + ": loading was cancelled"};
+    }
   }
   in_place_bytes = mapped;
-  for (const auto& [path, entries] : paths) placement.emplace_back(path, summary(entries));
+  for (const auto& [path, types] : paths) placement.emplace_back(path, summary(types));
   if (options.progress && !options.progress(1)) {
     return {Code::kCancelled, file_.path() + ": loading was cancelled"};
   }

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "cache/memory.h"
 #include "ggml-cpp.h"
 #include "ggml.h"
+#include "linear/linear.h"
 #include "model/architecture.h"
 #include "model/gguf_file.h"
 #include "quire/status.h"
@@ -19,6 +21,9 @@ namespace quire::model {
 struct Linear {
   ggml_tensor* weight = nullptr;  // [in, out], ggml's order: `in` values lie together
   ggml_tensor* bias = nullptr;    // [out] f32, or null
+  // The same weight in panels, and what multiplies them; null: ggml does, from the file.
+  const linear::Kernels* kernels = nullptr;
+  linear::Matrix matrix;
 };
 
 struct LayerWeights {
@@ -32,7 +37,9 @@ struct LayerWeights {
 };
 
 struct WeightOptions {
-  bool repack = true;  // copy weights into the layouts ggml's faster kernels want
+  bool pack = true;  // into panels for our own kernels, where these have the type
+  Isa isa = Isa::kAuto;
+  std::uint32_t threads = 1;  // that pack
   std::function<bool(float)> progress{};
 };
 
@@ -55,7 +62,7 @@ class Weights {
   std::size_t in_place_bytes = 0;  // read from the mapped file
   std::size_t copies_bytes = 0;
   std::size_t parameters = 0;
-  // "AMX copy" -> "q4_1 x 210 (71 MiB)": what people read.
+  // "amx, panels" -> "q4_1 x 210 (71 MiB)": what people read.
   std::vector<std::pair<std::string, std::string>> placement;
 
  private:
@@ -67,9 +74,8 @@ class Weights {
   std::vector<Linear*> linears();
 
   GgufFile file_;
-  ggml_context_ptr context_;                     // headers of the tensors in the file
-  std::vector<ggml_context_ptr> copy_contexts_;  // and of the copies, by buffer type
-  std::vector<ggml_backend_buffer_ptr> copies_;
+  ggml_context_ptr context_;        // headers of the tensors in the file
+  std::unique_ptr<Memory> panels_;  // their memory
 };
 
 }  // namespace quire::model

@@ -220,7 +220,7 @@ TEST(Run, InstructionSetsAreForcedByNameOrRefused) {
   const std::vector<std::string> arguments = greedy({"-p", "abc", "-q"});
   const Ran unknown = quire(arguments, {}, {"QUIRE_ISA=sse9"});
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_TRUE(contains(unknown.err, "QUIRE_ISA=sse9 is none of scalar, avx2, avx512"));
+  EXPECT_TRUE(contains(unknown.err, "QUIRE_ISA=sse9 is none of scalar, avx2, avxvnni, avx512"));
   const Ran inspect = quire({"inspect", "-m", tiny_model(), "--json"}, {}, {"QUIRE_ISA=scalar"});
   EXPECT_EQ(parsed(inspect)["kernels"]["attention"], "scalar");
 }

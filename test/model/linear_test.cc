@@ -40,7 +40,8 @@ class RowLinearTest : public testing::TestWithParam<ggml_type> {
     ggml_tensor* x = ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, kIn, rows);
     std::memcpy(weight->data, packed_.data(), packed_.size());
     std::memcpy(x->data, x_.data(), ggml_nbytes(x));
-    ggml_tensor* y = RowLinear(context.get()).product(weight, x);
+    const Linear linear{.weight = weight};
+    ggml_tensor* y = Products(context.get(), true).product(linear, x);
     ggml_cgraph* graph = ggml_new_graph(context.get());
     ggml_build_forward_expand(graph, y);
     Threads(threads).run(graph);

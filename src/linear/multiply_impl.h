@@ -1,0 +1,183 @@
+// Linear layers over any instruction set with integer vectors: one loop, the level's `Lanes` doing
+// the arithmetic.  Include only from files compiled for the level.
+//
+// A group's codes are unpacked into registers once and meet up to 64 rows there, so the same loop
+// serves one row, which waits for memory, and a chunk, which waits for the multipliers.
+//
+// Lanes offers: kCount outputs a vector; kUnits vectors worked on at once; Int, Float; kCodes
+// registers of a vector's group; dot(), which adds a group's (or half group's) products.
+#pragma once
+
+#include <cstring>
+
+#include "linear/layout.h"
+#include "linear/levels.h"
+
+namespace quire::linear {
+namespace {
+
+template <typename Lanes, Shape kShape>
+struct Multiply {
+  using Int = typename Lanes::Int;
+  using Float = typename Lanes::Float;
+  using Codes = typename Lanes::template Codes<kShape.bits>;
+  static constexpr std::uint32_t kUnits = Lanes::kUnits;
+  static constexpr std::uint32_t kHalves = kShape.scales == Scales::kSuperHalf ? 2 : 1;
+
+  struct Scale {
+    Float d[kHalves];
+    Float m;
+  };
+
+  // Where a vector of outputs lies: `data` walks its panel group by group.
+  struct Cursor {
+    const std::byte* data;
+    const std::byte* header;
+    std::size_t lane;  // first output of the vector in its panel
+  };
+
+  static Scale read_scale(const Cursor& at) {
+    const std::byte* from = at.data + kShape.code_bytes();
+    Scale scale;
+    if constexpr (kShape.scales == Scales::kPlain) {
+      scale.d[0] = Lanes::load_halves(from + 2 * at.lane);
+    } else if constexpr (kShape.scales == Scales::kMinimum) {
+      scale.d[0] = Lanes::load_halves(from + 2 * at.lane);
+      scale.m = Lanes::load_halves(from + 32 + 2 * at.lane);
+    } else if constexpr (kShape.scales == Scales::kSuper) {
+      const Float d = Lanes::load_halves(at.header + 2 * at.lane);
+      const Float m = Lanes::load_halves(at.header + 32 + 2 * at.lane);
+      scale.d[0] = Lanes::times(d, Lanes::load_unsigned(from + at.lane));
+      scale.m = Lanes::minus(Lanes::times(m, Lanes::load_unsigned(from + 16 + at.lane)));
+    } else {
+      const Float d = Lanes::load_halves(at.header + 2 * at.lane);
+      scale.d[0] = Lanes::times(d, Lanes::load_signed(from + at.lane));
+      scale.d[1] = Lanes::times(d, Lanes::load_signed(from + 16 + at.lane));
+    }
+    return scale;
+  }
+
+  // acc of one row, one group further.
+  static void add(const Codes& codes, const Scale& scale, const std::byte* record, float* acc) {
+    Float sum = Lanes::load(acc);
+    const Float da = Lanes::all_of(record + offsetof(RowRecord, scale));
+    if constexpr (kHalves == 1) {
+      const Int dot = Lanes::template dot<kShape.bits, kShape.zero, 0, 8>(codes, record);
+      sum = Lanes::fma(Lanes::to_float(dot), Lanes::times(scale.d[0], da), sum);
+    } else {
+      const Int low = Lanes::template dot<kShape.bits, kShape.zero, 0, 4>(codes, record);
+      const Int high = Lanes::template dot<kShape.bits, kShape.zero, 4, 8>(codes, record);
+      sum = Lanes::fma(Lanes::to_float(low), Lanes::times(scale.d[0], da), sum);
+      sum = Lanes::fma(Lanes::to_float(high), Lanes::times(scale.d[1], da), sum);
+    }
+    if constexpr (kShape.minimum()) {
+      sum = Lanes::fma(scale.m, Lanes::all_of(record + offsetof(RowRecord, sum)), sum);
+    }
+    Lanes::store(acc, sum);
+  }
+
+  // One block of rows by kUnitsNow vectors of outputs.
+  template <std::uint32_t kNow>
+  static void block(Cursor* at, std::uint32_t groups, const std::byte* records, std::uint32_t rows,
+                    float (*acc)[kUnits * Lanes::kCount]) {
+    for (std::uint32_t r = 0; r < rows; ++r) std::fill(acc[r], acc[r] + kNow * Lanes::kCount, 0.0f);
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      Codes codes[kNow];
+      Scale scale[kNow];
+      for (std::uint32_t u = 0; u < kNow; ++u) {
+        if (kShape.super() && g % kSuperGroups == 0) {
+          at[u].header = at[u].data;
+          at[u].data += kShape.header_bytes();
+        }
+        codes[u].load(at[u].data + 4 * at[u].lane);
+        scale[u] = read_scale(at[u]);
+        at[u].data += kShape.group_bytes();
+      }
+      for (std::uint32_t r = 0; r < rows; ++r, records += kRecordBytes) {
+        for (std::uint32_t u = 0; u < kNow; ++u) {
+          add(codes[u], scale[u], records, acc[r] + u * Lanes::kCount);
+        }
+      }
+    }
+  }
+
+  static void store(const Matrix& weight, const float* bias, std::uint32_t output,
+                    std::uint32_t count, const float (*acc)[kUnits * Lanes::kCount],
+                    std::uint32_t rows, float* out, std::size_t stride) {
+    if (output >= weight.outputs) return;
+    count = std::min(count, weight.outputs - output);
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      float* to = out + r * stride + output;
+      for (std::uint32_t n = 0; n < count; ++n) {
+        to[n] = acc[r][n] + (bias == nullptr ? 0.0f : bias[output + n]);
+      }
+    }
+  }
+
+  static void run(const Matrix& weight, const float* bias, const std::byte* records,
+                  std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out,
+                  std::size_t stride) {
+    constexpr std::uint32_t kParts = kPanel / Lanes::kCount;  // vectors of a panel
+    const std::uint32_t groups = weight.inputs / kGroup;
+    const std::size_t bytes = kShape.panel_bytes(weight.inputs);
+    alignas(64) float acc[kBlockRows][kUnits * Lanes::kCount];
+    for (std::uint32_t unit = begin * kParts; unit < end * kParts; unit += kUnits) {
+      const std::uint32_t now = std::min(kUnits, end * kParts - unit);
+      for (std::uint32_t first = 0; first < rows; first += kBlockRows) {
+        const std::uint32_t count = std::min(kBlockRows, rows - first);
+        Cursor at[kUnits];
+        for (std::uint32_t u = 0; u < now; ++u) {
+          at[u].data = at[u].header = weight.data + (unit + u) / kParts * bytes;
+          at[u].lane = (unit + u) % kParts * Lanes::kCount;
+        }
+        const std::byte* from = records + std::size_t{first} * groups * kRecordBytes;
+        if (now == kUnits) {
+          block<kUnits>(at, groups, from, count, acc);
+        } else {
+          block<1>(at, groups, from, count, acc);
+        }
+        store(weight, bias, unit * Lanes::kCount, now * Lanes::kCount, acc, count,
+              out + first * stride, stride);
+      }
+    }
+  }
+};
+
+template <typename Lanes>
+void multiply(const Matrix& weight, const float* bias, const std::byte* records, std::uint32_t rows,
+              std::uint32_t begin, std::uint32_t end, float* out, std::size_t stride) {
+  switch (weight.format) {
+#define QUIRE_CASE(format)                                                                         \
+  case Format::format:                                                                             \
+    return Multiply<Lanes, shape_of(Format::format)>::run(weight, bias, records, rows, begin, end, \
+                                                          out, stride);
+    QUIRE_CASE(kQ4_0)
+    QUIRE_CASE(kQ4_1)
+    QUIRE_CASE(kQ5_0)
+    QUIRE_CASE(kQ5_1)
+    QUIRE_CASE(kQ8_0)
+    QUIRE_CASE(kQ4_K)
+    QUIRE_CASE(kQ5_K)
+    QUIRE_CASE(kQ6_K)
+#undef QUIRE_CASE
+  }
+}
+
+template <typename Lanes>
+void quantize(const float* x, std::size_t stride, std::uint32_t rows, std::uint32_t inputs,
+              std::uint32_t begin, std::uint32_t end, std::byte* records) {
+  for (std::uint32_t row = begin; row < end; ++row) {
+    for (std::uint32_t g = 0; g < inputs / kGroup; ++g) {
+      Lanes::quantize_group(x + row * stride + g * kGroup,
+                            records + record_offset(rows, inputs, row, g));
+    }
+  }
+}
+
+template <typename Lanes>
+constexpr Kernels table_of(Isa isa) {
+  return {.isa = isa, .quantize = quantize<Lanes>, .multiply = multiply<Lanes>};
+}
+
+}  // namespace
+}  // namespace quire::linear
