@@ -19,11 +19,11 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds of one call: the best of several runs of at least 20 ms.
+// Seconds of one call: the best of many short runs.
 template <typename Call>
 double best_seconds(Call call) {
   double best = 1e9;
-  for (int run = 0; run < 5; ++run) {
+  for (int run = 0; run < 40; ++run) {
     int calls = 0;
     const double start = now();
     double passed = 0;
@@ -31,7 +31,7 @@ double best_seconds(Call call) {
       call();
       ++calls;
       passed = now() - start;
-    } while (passed < 0.02);
+    } while (passed < 0.003);
     best = std::min(best, passed / calls);
   }
   return best;
@@ -52,13 +52,13 @@ void measure(Format format, const char* name, quire::Isa isa, std::uint32_t inpu
   std::normal_distribution<float> normal;
   for (float& value : x) value = normal(random);
   std::vector<std::byte> records(rows_bytes(rows, inputs));
-  const double quantize = best_seconds(
-      [&] { kernels.quantize(x.data(), inputs, rows, inputs, 0, rows, records.data()); });
+  const double quantize =
+      best_seconds([&] { kernels.quantize(x.data(), rows, inputs, 0, rows, records.data()); });
   std::size_t copy = 0;
   const double multiply = best_seconds([&] {
     const Matrix weight{memory.get() + copy++ % copies * bytes, format, inputs, outputs};
-    kernels.multiply(weight, nullptr, records.data(), rows, 0, panels(outputs), out.data(),
-                     outputs);
+    kernels.multiply(weight, nullptr, nullptr, records.data(), rows, 0, panels(outputs),
+                     out.data());
   });
   std::printf("%-5s %-11s rows %3u: %7.1f Gop/s, weights %5.1f GB/s, quantize %5.2f ns a value\n",
               name, name_of(isa), rows, 2.0 * rows * inputs * outputs / multiply / 1e9,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/vector_avx2.h"
 #include "linear/layout.h"
 
 namespace quire::linear {
@@ -18,6 +19,7 @@ namespace {
 struct Avx2Lanes {
   using Int = __m256i;
   using Float = __m256;
+  using Vector = kernels::Avx2Vector;
   static constexpr std::uint32_t kCount = 8, kUnits = 1;
 
   static Float load(const float* from) { return _mm256_loadu_ps(from); }

@@ -3,12 +3,6 @@
 
 #ifdef __AVX512BW__
 
-#if defined(__GNUC__) && !defined(__clang__)
-// g++ 12 calls the undefined merge operand inside its own intrinsics uninitialised.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
 #include <immintrin.h>
 
 #include <bit>
@@ -16,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/vector_avx512.h"
 #include "linear/layout.h"
 
 namespace quire::linear {
@@ -24,6 +19,7 @@ namespace {
 struct Avx512Lanes {
   using Int = __m512i;
   using Float = __m512;
+  using Vector = kernels::Avx512Vector;
   static constexpr std::uint32_t kCount = 16, kUnits = 2;
 
   static Float load(const float* from) { return _mm512_loadu_ps(from); }

@@ -9,7 +9,7 @@
 //   isum = sum over the group of (code - zero) * activation      exact, in integers
 //   acc  = fma(float(isum), dw * da, acc)                        dw, da: scales of weight, row
 //   acc  = fma(mw, da * float(sum of activations), acc)          formats with a minimum only
-// Q6_K has a scale per 16 inputs: its groups are added in halves.  out = acc (+ bias).
+// Q6_K has a scale per 16 inputs: its groups are added in halves.  out = (acc + bias) + residual.
 #pragma once
 
 #include <cstddef>
@@ -51,21 +51,46 @@ constexpr std::size_t rows_bytes(std::uint32_t rows, std::uint32_t inputs) {
   return std::size_t{rows} * (inputs / kGroup) * kRecordBytes;
 }
 
-// Everything a level offers.  All functions are reentrant.
+enum class Activation : std::uint8_t { kSilu, kGelu };
+
+// Query or key heads of some rows: head h of row r at x + (r * heads + h) * size, and so in out.
+struct Heads {
+  const float* x;
+  float* out;
+  std::uint32_t heads, size;  // size: a multiple of 16, at most kMostHead
+  std::uint32_t dims;         // the first ones of a head are rotated, in pairs
+  bool halves;                // pairs (i, i + dims / 2), else (2 i, 2 i + 1)
+  const float* norm;          // [size]: a head is RMS-normed first; or null
+  float epsilon;
+};
+constexpr std::uint32_t kMostHead = 512;
+
+// Everything a level offers.  All functions are reentrant; they work on rows [begin, end) of
+// `rows`, dense in memory, and write the records of these.  `inputs` is a multiple of 32.
 struct Kernels {
   Isa isa;
 
-  // Rounds rows [begin, end) of x (f32, row r at x + r * stride) of `rows` in all into `records`.
-  // code = round to nearest even (x * (127 / max |x|)), scale = max |x| / 127.  A NaN or an
-  // infinity makes the group's scale one too, so that it reaches every output.
-  void (*quantize)(const float* x, std::size_t stride, std::uint32_t rows, std::uint32_t inputs,
-                   std::uint32_t begin, std::uint32_t end, std::byte* records);
+  // Rounds x [rows][inputs] to records: code = round to nearest even (x * (127 / max |x|)),
+  // scale = max |x| / 127.  A NaN or an infinity becomes the group's scale, so that it reaches
+  // every output.
+  void (*quantize)(const float* x, std::uint32_t rows, std::uint32_t inputs, std::uint32_t begin,
+                   std::uint32_t end, std::byte* records);
+  // The same of x / sqrt(mean(x^2) + epsilon) * weight (arXiv 1910.07467).
+  void (*normalize)(const float* x, const float* weight, float epsilon, std::uint32_t rows,
+                    std::uint32_t inputs, std::uint32_t begin, std::uint32_t end,
+                    std::byte* records);
+  // The same of activation(gate) * up (arXiv 2002.05202).
+  void (*activate)(Activation activation, const float* gate, const float* up, std::uint32_t rows,
+                   std::uint32_t inputs, std::uint32_t begin, std::uint32_t end,
+                   std::byte* records);
+  // Rotates heads (arXiv 2104.09864); table [rows][dims]: what becomes of the pairs (1, 0).
+  void (*rotate)(const Heads& heads, const float* table, std::uint32_t begin, std::uint32_t end);
 
-  // out[r * stride + n] for all rows and the outputs n of panels [begin, end); bias: [outputs] or
-  // null.
-  void (*multiply)(const Matrix& weight, const float* bias, const std::byte* records,
-                   std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out,
-                   std::size_t stride);
+  // out[r][n] = product + bias[n] + add[r][n], for all rows and the outputs n of panels
+  // [begin, end); out and add: [rows][outputs]; bias and add may be null, add may be out.
+  void (*multiply)(const Matrix& weight, const float* bias, const float* add,
+                   const std::byte* records, std::uint32_t rows, std::uint32_t begin,
+                   std::uint32_t end, float* out);
 };
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.

@@ -141,9 +141,8 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
     }
   }
 
-  static void run(const Matrix& weight, const float* bias, const std::byte* records,
-                  std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out,
-                  std::size_t stride) {
+  static void run(const Matrix& weight, const Target& to, const std::byte* records,
+                  std::uint32_t rows, std::uint32_t begin, std::uint32_t end) {
     // The last rows of a chunk may be few: VNNI takes them, to the same bits.
     const std::uint32_t rest = rows % kBlockRows;
     const std::uint32_t tiled = rest >= kFewestRows ? rows : rows - rest;
@@ -161,45 +160,35 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
           at[u].lane = 0;
         }
         block(at, groups, records + std::size_t{first} * groups * kRecordBytes, count, acc);
-        Base::store(weight, bias, panel * kPanel, 2 * kPanel, acc, count, out + first * stride,
-                    stride);
+        Base::store(to, panel * kPanel, 2 * kPanel, acc, first, count);
       }
     }
-    if (panel < end) Base::run(weight, bias, records, rows, panel, end, out, stride);
-    if (tiled < rows && panel > begin) {
-      Base::run(weight, bias, records + std::size_t{tiled} * groups * kRecordBytes, rows - tiled,
-                begin, panel, out + tiled * stride, stride);
-    }
+    if (panel < end) Base::run(weight, to, records, 0, rows, panel, end);
+    if (tiled < rows) Base::run(weight, to, records, tiled, rows, begin, panel);
   }
 };
 
-void multiply_amx(const Matrix& weight, const float* bias, const std::byte* records,
-                  std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out,
-                  std::size_t stride) {
-  const auto few = [&] {
-    return multiply<Avx512VnniLanes>(weight, bias, records, rows, begin, end, out, stride);
-  };
-  if (rows < kFewestRows) return few();
-  switch (weight.format) {
-#define QUIRE_CASE(format)                                                                     \
-  case Format::format:                                                                         \
-    return AmxMultiply<shape_of(Format::format)>::run(weight, bias, records, rows, begin, end, \
-                                                      out, stride);
-    QUIRE_CASE(kQ4_0)
-    QUIRE_CASE(kQ4_1)
-    QUIRE_CASE(kQ5_0)
-    QUIRE_CASE(kQ5_1)
-    QUIRE_CASE(kQ8_0)
-    QUIRE_CASE(kQ4_K)
-    QUIRE_CASE(kQ5_K)
-#undef QUIRE_CASE
-    case Format::kQ6_K:  // a scale per 16 inputs would fill half a tile
-      return few();
-  }
+void multiply_amx(const Matrix& weight, const float* bias, const float* add,
+                  const std::byte* records, std::uint32_t rows, std::uint32_t begin,
+                  std::uint32_t end, float* out) {
+  const Target to{.bias = bias, .add = add, .out = out, .outputs = weight.outputs};
+  with_shape(weight.format, [&]<Shape kShape>() {
+    // A scale per 16 inputs would fill half a tile.
+    if constexpr (kShape.scales == Scales::kSuperHalf) {
+      Multiply<Avx512VnniLanes, kShape>::run(weight, to, records, 0, rows, begin, end);
+    } else if (rows < kFewestRows) {
+      Multiply<Avx512VnniLanes, kShape>::run(weight, to, records, 0, rows, begin, end);
+    } else {
+      AmxMultiply<kShape>::run(weight, to, records, rows, begin, end);
+    }
+  });
 }
 
-constexpr Kernels kTable = {
-    .isa = Isa::kAmx, .quantize = quantize<Avx512VnniLanes>, .multiply = multiply_amx};
+constexpr Kernels kTable = [] {
+  Kernels table = table_of<Avx512VnniLanes>(Isa::kAmx);
+  table.multiply = multiply_amx;
+  return table;
+}();
 
 }  // namespace
 

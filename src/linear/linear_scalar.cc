@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "kernels/half.h"
+#include "kernels/vector_scalar.h"
 #include "linear/layout.h"
 #include "linear/levels.h"
+#include "linear/rows_impl.h"
 
 namespace quire::linear {
 namespace {
@@ -19,37 +21,32 @@ std::uint16_t half_at(const std::uint8_t* from, std::uint32_t n) {
   return half;
 }
 
-void quantize_group(const float* x, RowRecord& to) {
-  std::uint32_t most = 0;  // compared as bits, so that a NaN is the largest
-  for (std::uint32_t i = 0; i < kGroup; ++i) {
-    most = std::max(most, bits_of_float(x[i]) & 0x7fffffffu);
-  }
-  const float amax = float_of_bits(most);
-  const bool finite = most < 0x7f800000u;
-  const float inverse = finite && amax > 0 ? 127.0f / amax : 0;
-  std::int32_t low = 0, sum = 0;
-  for (std::uint32_t i = 0; i < kGroup; ++i) {
-    const float scaled = finite ? std::nearbyintf(x[i] * inverse) : 0;
-    to.code[i] = static_cast<std::int8_t>(std::min(std::max(scaled, -127.0f), 127.0f));
-    sum += to.code[i];
-    if (i < kGroup / 2) low += to.code[i];
-  }
-  to.scale = amax / 127.0f;
-  to.sum = to.scale * static_cast<float>(sum);
-  to.minus_sum = -sum;
-  to.minus_low = -low;
-}
+struct ScalarLanes {
+  using Vector = kernels::ScalarVector;
 
-void quantize(const float* x, std::size_t stride, std::uint32_t rows, std::uint32_t inputs,
-              std::uint32_t begin, std::uint32_t end, std::byte* records) {
-  for (std::uint32_t row = begin; row < end; ++row) {
-    for (std::uint32_t g = 0; g < inputs / kGroup; ++g) {
-      RowRecord record;
-      quantize_group(x + row * stride + g * kGroup, record);
-      std::memcpy(records + record_offset(rows, inputs, row, g), &record, sizeof record);
+  static void quantize_group(const float* x, std::byte* record) {
+    std::uint32_t most = 0;  // compared as bits, so that a NaN is the largest
+    for (std::uint32_t i = 0; i < kGroup; ++i) {
+      most = std::max(most, bits_of_float(x[i]) & 0x7fffffffu);
     }
+    const float amax = float_of_bits(most);
+    const bool finite = most < 0x7f800000u;
+    const float inverse = finite && amax > 0 ? 127.0f / amax : 0;
+    RowRecord to;
+    std::int32_t low = 0, sum = 0;
+    for (std::uint32_t i = 0; i < kGroup; ++i) {
+      const float scaled = finite ? std::nearbyintf(x[i] * inverse) : 0;
+      to.code[i] = static_cast<std::int8_t>(std::min(std::max(scaled, -127.0f), 127.0f));
+      sum += to.code[i];
+      if (i < kGroup / 2) low += to.code[i];
+    }
+    to.scale = amax / 127.0f;
+    to.sum = to.scale * static_cast<float>(sum);
+    to.minus_sum = -sum;
+    to.minus_low = -low;
+    std::memcpy(record, &to, sizeof to);
   }
-}
+};
 
 // The codes of one group of one panel as [32 inputs][16 outputs], zero taken off, and its scales.
 struct Group {
@@ -113,8 +110,8 @@ void add_group(const Group& group, const Shape& shape, const RowRecord& row, flo
   }
 }
 
-void multiply(const Matrix& weight, const float* bias, const std::byte* records, std::uint32_t rows,
-              std::uint32_t begin, std::uint32_t end, float* out, std::size_t stride) {
+void multiply(const Matrix& weight, const float* bias, const float* add, const std::byte* records,
+              std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out) {
   const Shape shape = shape_of(weight.format);
   const std::size_t bytes = shape.panel_bytes(weight.inputs);
   Group group{};
@@ -144,14 +141,23 @@ void multiply(const Matrix& weight, const float* bias, const std::byte* records,
       for (std::uint32_t r = 0; r < block; ++r) {
         for (std::uint32_t n = 0; n < columns; ++n) {
           const std::uint32_t output = panel * kPanel + n;
-          out[(first + r) * stride + output] = acc[r][n] + (bias == nullptr ? 0.0f : bias[output]);
+          const std::size_t at = std::size_t{first + r} * weight.outputs + output;
+          float value = acc[r][n] + (bias == nullptr ? 0.0f : bias[output]);
+          if (add != nullptr) value += add[at];
+          out[at] = value;
         }
       }
     }
   }
 }
 
-constexpr Kernels kTable = {.isa = Isa::kScalar, .quantize = quantize, .multiply = multiply};
+using Rows = RowWork<ScalarLanes>;
+constexpr Kernels kTable = {.isa = Isa::kScalar,
+                            .quantize = Rows::quantize,
+                            .normalize = Rows::normalize,
+                            .activate = Rows::activate,
+                            .rotate = Rows::rotate,
+                            .multiply = multiply};
 
 }  // namespace
 

@@ -12,9 +12,18 @@
 
 #include "linear/layout.h"
 #include "linear/levels.h"
+#include "linear/rows_impl.h"
 
 namespace quire::linear {
 namespace {
+
+// Where products go: out[r][n] = acc + bias[n] + add[r][n].
+struct Target {
+  const float* bias;
+  const float* add;
+  float* out;
+  std::uint32_t outputs;
+};
 
 template <typename Lanes, Shape kShape>
 struct Multiply {
@@ -101,29 +110,31 @@ struct Multiply {
     }
   }
 
-  static void store(const Matrix& weight, const float* bias, std::uint32_t output,
-                    std::uint32_t count, const float (*acc)[kUnits * Lanes::kCount],
-                    std::uint32_t rows, float* out, std::size_t stride) {
-    if (output >= weight.outputs) return;
-    count = std::min(count, weight.outputs - output);
+  static void store(const Target& to, std::uint32_t output, std::uint32_t count,
+                    const float (*acc)[kUnits * Lanes::kCount], std::uint32_t first,
+                    std::uint32_t rows) {
+    if (output >= to.outputs) return;
+    count = std::min(count, to.outputs - output);
     for (std::uint32_t r = 0; r < rows; ++r) {
-      float* to = out + r * stride + output;
+      const std::size_t at = std::size_t{first + r} * to.outputs + output;
       for (std::uint32_t n = 0; n < count; ++n) {
-        to[n] = acc[r][n] + (bias == nullptr ? 0.0f : bias[output + n]);
+        float value = acc[r][n] + (to.bias == nullptr ? 0.0f : to.bias[output + n]);
+        if (to.add != nullptr) value += to.add[at + n];
+        to.out[at + n] = value;
       }
     }
   }
 
-  static void run(const Matrix& weight, const float* bias, const std::byte* records,
-                  std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out,
-                  std::size_t stride) {
+  static void run(const Matrix& weight, const Target& to, const std::byte* records,
+                  std::uint32_t rows_begin, std::uint32_t rows, std::uint32_t begin,
+                  std::uint32_t end) {
     constexpr std::uint32_t kParts = kPanel / Lanes::kCount;  // vectors of a panel
     const std::uint32_t groups = weight.inputs / kGroup;
     const std::size_t bytes = kShape.panel_bytes(weight.inputs);
     alignas(64) float acc[kBlockRows][kUnits * Lanes::kCount];
     for (std::uint32_t unit = begin * kParts; unit < end * kParts; unit += kUnits) {
       const std::uint32_t now = std::min(kUnits, end * kParts - unit);
-      for (std::uint32_t first = 0; first < rows; first += kBlockRows) {
+      for (std::uint32_t first = rows_begin; first < rows; first += kBlockRows) {
         const std::uint32_t count = std::min(kBlockRows, rows - first);
         Cursor at[kUnits];
         for (std::uint32_t u = 0; u < now; ++u) {
@@ -136,47 +147,53 @@ struct Multiply {
         } else {
           block<1>(at, groups, from, count, acc);
         }
-        store(weight, bias, unit * Lanes::kCount, now * Lanes::kCount, acc, count,
-              out + first * stride, stride);
+        store(to, unit * Lanes::kCount, now * Lanes::kCount, acc, first, count);
       }
     }
   }
 };
 
-template <typename Lanes>
-void multiply(const Matrix& weight, const float* bias, const std::byte* records, std::uint32_t rows,
-              std::uint32_t begin, std::uint32_t end, float* out, std::size_t stride) {
-  switch (weight.format) {
-#define QUIRE_CASE(format)                                                                         \
-  case Format::format:                                                                             \
-    return Multiply<Lanes, shape_of(Format::format)>::run(weight, bias, records, rows, begin, end, \
-                                                          out, stride);
-    QUIRE_CASE(kQ4_0)
-    QUIRE_CASE(kQ4_1)
-    QUIRE_CASE(kQ5_0)
-    QUIRE_CASE(kQ5_1)
-    QUIRE_CASE(kQ8_0)
-    QUIRE_CASE(kQ4_K)
-    QUIRE_CASE(kQ5_K)
-    QUIRE_CASE(kQ6_K)
-#undef QUIRE_CASE
+// Calls `run` with the weight's shape as a constant.
+template <typename Run>
+void with_shape(Format format, const Run& run) {
+  switch (format) {
+    case Format::kQ4_0:
+      return run.template operator()<shape_of(Format::kQ4_0)>();
+    case Format::kQ4_1:
+      return run.template operator()<shape_of(Format::kQ4_1)>();
+    case Format::kQ5_0:
+      return run.template operator()<shape_of(Format::kQ5_0)>();
+    case Format::kQ5_1:
+      return run.template operator()<shape_of(Format::kQ5_1)>();
+    case Format::kQ8_0:
+      return run.template operator()<shape_of(Format::kQ8_0)>();
+    case Format::kQ4_K:
+      return run.template operator()<shape_of(Format::kQ4_K)>();
+    case Format::kQ5_K:
+      return run.template operator()<shape_of(Format::kQ5_K)>();
+    case Format::kQ6_K:
+      return run.template operator()<shape_of(Format::kQ6_K)>();
   }
 }
 
 template <typename Lanes>
-void quantize(const float* x, std::size_t stride, std::uint32_t rows, std::uint32_t inputs,
-              std::uint32_t begin, std::uint32_t end, std::byte* records) {
-  for (std::uint32_t row = begin; row < end; ++row) {
-    for (std::uint32_t g = 0; g < inputs / kGroup; ++g) {
-      Lanes::quantize_group(x + row * stride + g * kGroup,
-                            records + record_offset(rows, inputs, row, g));
-    }
-  }
+void multiply(const Matrix& weight, const float* bias, const float* add, const std::byte* records,
+              std::uint32_t rows, std::uint32_t begin, std::uint32_t end, float* out) {
+  const Target to{.bias = bias, .add = add, .out = out, .outputs = weight.outputs};
+  with_shape(weight.format, [&]<Shape kShape>() {
+    Multiply<Lanes, kShape>::run(weight, to, records, 0, rows, begin, end);
+  });
 }
 
 template <typename Lanes>
 constexpr Kernels table_of(Isa isa) {
-  return {.isa = isa, .quantize = quantize<Lanes>, .multiply = multiply<Lanes>};
+  using Work = RowWork<Lanes>;
+  return {.isa = isa,
+          .quantize = Work::quantize,
+          .normalize = Work::normalize,
+          .activate = Work::activate,
+          .rotate = Work::rotate,
+          .multiply = multiply<Lanes>};
 }
 
 }  // namespace

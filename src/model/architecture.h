@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "ggml.h"
+#include "linear/linear.h"
 #include "model/gguf_table.h"
 #include "quire/cache.h"
 #include "quire/status.h"
@@ -21,6 +23,9 @@ struct Rope {
   float frequency_scale = 1;
   float extrapolation = 0;  // yarn's mix, 1 = on
   float magnitude = 1;
+
+  bool operator==(const Rope&) const = default;
+  bool halves() const { return type != GGML_ROPE_TYPE_NORMAL; }
 };
 
 struct LayerConfig {
@@ -31,7 +36,7 @@ struct LayerConfig {
   Rope rope;
 };
 
-enum class Activation : std::uint8_t { kSilu, kGelu };
+using linear::Activation;
 
 struct Architecture;
 

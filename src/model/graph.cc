@@ -10,8 +10,6 @@ namespace {
 // Nodes and inputs of one layer and of the ends: counted with every option on, deterministic too.
 constexpr std::size_t kLayerTensors = 48, kEndTensors = 32;
 
-constexpr float kYarnBetaFast = 32, kYarnBetaSlow = 1;  // arXiv 2309.00071, section 3.2
-
 // src[0]: k [key size, kv heads, rows], src[1]: v [value size * kv heads, rows].
 void append_node(ggml_tensor* dst, int ith, int nth, void* user) {
   const auto* node = static_cast<const LayerNode*>(user);
@@ -38,81 +36,64 @@ class Builder {
       : context_(context),
         inputs_(inputs),
         shape_(*inputs.shape),
-        products_(context, inputs.deterministic) {}
+        nodes_(context, *inputs.shape, inputs.deterministic) {}
 
   ggml_tensor* embed(ggml_tensor* tokens) {
     const Weights& weights = *inputs_.weights;
     const bool tied = weights.head.weight == weights.token_embedding;
     ggml_tensor* x = tied && weights.head.kernels != nullptr
-                         ? products_.rows_of(weights.head, tokens)
+                         ? nodes_.rows_of(weights.head, tokens)
                          : ggml_get_rows(context_, weights.token_embedding, tokens);
     return shape_.embedding_scale == 1 ? x : ggml_scale(context_, x, shape_.embedding_scale);
-  }
-
-  ggml_tensor* norm(ggml_tensor* x, ggml_tensor* weight) {
-    return ggml_mul(context_, ggml_rms_norm(context_, x, shape_.norm_epsilon), weight);
-  }
-
-  ggml_tensor* linear(const Linear& linear, ggml_tensor* x) { return products_.product(linear, x); }
-
-  // Query or key heads: normed where the architecture does, then rotated.
-  ggml_tensor* rotated(ggml_tensor* x, std::uint32_t heads, ggml_tensor* norm_weight,
-                       const Rope& rope, ggml_tensor* positions) {
-    x = ggml_reshape_3d(context_, x, shape_.key_size, heads, x->ne[1]);
-    if (norm_weight != nullptr) x = norm(x, norm_weight);
-    return ggml_rope_ext(context_, x, positions, inputs_.weights->rope_factors,
-                         static_cast<int>(rope.dims), rope.type,
-                         static_cast<int>(rope.original_context), rope.base, rope.frequency_scale,
-                         rope.extrapolation, rope.magnitude, kYarnBetaFast, kYarnBetaSlow);
   }
 
   ggml_tensor* attention(std::uint32_t layer, ggml_tensor* x, ggml_tensor* positions) {
     const LayerWeights& weights = inputs_.weights->layers[layer];
     const LayerConfig& config = shape_.layers[layer];
-    ggml_tensor* h = norm(x, weights.attention_norm);
-    ggml_tensor* q = linear(weights.q, h);
-    ggml_tensor* k = linear(weights.k, h);
-    ggml_tensor* v = linear(weights.v, h);
-    q = rotated(q, config.query_heads, weights.q_norm, config.rope, positions);
-    k = rotated(k, config.kv_heads, weights.k_norm, config.rope, positions);
+    const auto qkv = nodes_.products(weights.qkv, {.x = x, .norm = weights.attention_norm});
+    const auto [query, key] =
+        nodes_.rotated({qkv[0], qkv[1]}, config, weights, positions, inputs_.weights->rope_factors);
     LayerNode* node = &(*inputs_.nodes)[layer];
-    ggml_tensor* pair[] = {k, v};
+    ggml_tensor* pair[] = {key, qkv[2]};
     ggml_tensor* appended = ggml_custom_4d(context_, GGML_TYPE_I8, 1, 1, 1, 1, pair, 2, append_node,
                                            GGML_N_TASKS_MAX, node);
-    ggml_tensor* query[] = {q, appended};
+    ggml_tensor* ask[] = {query, appended};
     return ggml_custom_4d(context_, GGML_TYPE_F32,
-                          std::int64_t{config.query_heads} * shape_.value_size, x->ne[1], 1, 1,
-                          query, 2, attend_node, GGML_N_TASKS_MAX, node);
+                          std::int64_t{config.query_heads} * shape_.value_size, x->ne[1], 1, 1, ask,
+                          2, attend_node, GGML_N_TASKS_MAX, node);
   }
 
   // The layer after its attention: [embedding, rows].
   ggml_tensor* after_attention(std::uint32_t layer, ggml_tensor* attended, ggml_tensor* residual) {
     const LayerWeights& weights = inputs_.weights->layers[layer];
-    ggml_tensor* h = linear(weights.out, attended);
-    if (weights.post_attention_norm != nullptr) h = norm(h, weights.post_attention_norm);
-    ggml_tensor* x = ggml_add(context_, h, residual);
-    h = norm(x, weights.feed_forward_norm);
-    ggml_tensor* gate = linear(weights.gate, h);
-    ggml_tensor* up = linear(weights.up, h);
-    h = shape_.architecture->activation == Activation::kSilu ? ggml_swiglu_split(context_, gate, up)
-                                                             : ggml_geglu_split(context_, gate, up);
-    h = linear(weights.down, h);
-    if (weights.post_feed_forward_norm != nullptr) h = norm(h, weights.post_feed_forward_norm);
-    return ggml_add(context_, h, x);
+    ggml_tensor* x =
+        added(weights.attention_out, {.x = attended}, weights.post_attention_norm, residual);
+    const auto gate_up =
+        nodes_.products(weights.gate_up, {.x = x, .norm = weights.feed_forward_norm});
+    return added(weights.feed_forward_out, {.x = gate_up[0], .up = gate_up[1]},
+                 weights.post_feed_forward_norm, x);
   }
 
   ggml_tensor* logits(ggml_tensor* x) {
-    ggml_tensor* y = linear(inputs_.weights->head, norm(x, inputs_.weights->output_norm));
+    const Weights& weights = *inputs_.weights;
+    ggml_tensor* y = nodes_.products(weights.head_set, {.x = x, .norm = weights.output_norm})[0];
     const float cap = shape_.logit_softcap;
     if (cap == 0) return y;
     return ggml_scale(context_, ggml_tanh(context_, ggml_scale(context_, y, 1 / cap)), cap);
   }
 
  private:
+  // residual + product, the product first normed where there is a norm.
+  ggml_tensor* added(const LinearSet& set, const LinearInput& input, ggml_tensor* norm,
+                     ggml_tensor* residual) {
+    if (norm == nullptr) return nodes_.products(set, input, residual)[0];
+    return ggml_add(context_, nodes_.norm(nodes_.products(set, input)[0], norm), residual);
+  }
+
   ggml_context* context_;
   const GraphInputs& inputs_;
   const ModelShape& shape_;
-  Products products_;
+  LayerNodes nodes_;
 };
 
 std::size_t graph_size(const ModelShape& shape) {

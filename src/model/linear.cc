@@ -12,6 +12,8 @@ namespace {
 constexpr std::int64_t kColumns = 16;
 constexpr std::int64_t kRows = 16;
 
+constexpr float kYarnBetaFast = 32, kYarnBetaSlow = 1;  // arXiv 2309.00071, section 3.2
+
 struct Range {
   std::int64_t begin, end;
 };
@@ -60,29 +62,62 @@ void multiply_rows(ggml_tensor* dst, int ith, int nth, void*) {
   }
 }
 
-// dst [bytes a row, rows] i8: the records of src.
-void quantize_node(ggml_tensor* dst, int ith, int nth, void* kernels) {
-  const ggml_tensor* x = dst->src[0];
-  const Range rows = share(x->ne[1], ith, nth);
-  static_cast<const linear::Kernels*>(kernels)->quantize(
-      static_cast<const float*>(x->data), x->nb[1] / sizeof(float),
-      static_cast<std::uint32_t>(x->ne[1]), static_cast<std::uint32_t>(x->ne[0]),
-      static_cast<std::uint32_t>(rows.begin), static_cast<std::uint32_t>(rows.end),
-      static_cast<std::byte*>(dst->data));
+std::uint32_t u32(std::int64_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+const float* floats(const ggml_tensor* tensor) {
+  return tensor == nullptr ? nullptr : static_cast<const float*>(tensor->data);
 }
 
-// dst [out, rows] f32; src[0]: records.
+// dst [bytes a row, rows] i8: the records of src[0], normed by src[1] if there is one.
+void normalize_node(ggml_tensor* dst, int ith, int nth, void* user) {
+  const auto& set = *static_cast<const LinearSet*>(user);
+  const ggml_tensor *x = dst->src[0], *weight = dst->src[1];
+  const linear::Kernels& kernels = *set.linears.front()->kernels;
+  const Range rows = share(x->ne[1], ith, nth);
+  auto* records = static_cast<std::byte*>(dst->data);
+  if (weight == nullptr) {
+    kernels.quantize(floats(x), u32(x->ne[1]), u32(x->ne[0]), u32(rows.begin), u32(rows.end),
+                     records);
+  } else {
+    kernels.normalize(floats(x), floats(weight), set.norm_epsilon, u32(x->ne[1]), u32(x->ne[0]),
+                      u32(rows.begin), u32(rows.end), records);
+  }
+}
+
+// dst [bytes a row, rows] i8: the records of activation(src[0]) * src[1].
+void activate_node(ggml_tensor* dst, int ith, int nth, void* user) {
+  const auto& set = *static_cast<const LinearSet*>(user);
+  const ggml_tensor *gate = dst->src[0], *up = dst->src[1];
+  const Range rows = share(gate->ne[1], ith, nth);
+  set.linears.front()->kernels->activate(set.activation, floats(gate), floats(up), u32(gate->ne[1]),
+                                         u32(gate->ne[0]), u32(rows.begin), u32(rows.end),
+                                         static_cast<std::byte*>(dst->data));
+}
+
+// dst [outputs x rows] f32, one weight's product after the other; src[0]: records, src[1]: what is
+// added, or null.
 void multiply_node(ggml_tensor* dst, int ith, int nth, void* user) {
-  const auto& linear = *static_cast<const Linear*>(user);
-  // Kernels work on two panels at once.
-  const std::int64_t panels = linear::panels(linear.matrix.outputs);
-  const Range pairs = share((panels + 1) / 2, ith, nth);
-  const float* bias = linear.bias == nullptr ? nullptr : static_cast<float*>(linear.bias->data);
-  linear.kernels->multiply(linear.matrix, bias, static_cast<const std::byte*>(dst->src[0]->data),
-                           static_cast<std::uint32_t>(dst->ne[1]),
-                           static_cast<std::uint32_t>(2 * pairs.begin),
-                           static_cast<std::uint32_t>(std::min(panels, 2 * pairs.end)),
-                           static_cast<float*>(dst->data), static_cast<std::size_t>(dst->ne[0]));
+  const auto& set = *static_cast<const LinearSet*>(user);
+  const std::int64_t rows = dst->src[0]->ne[1];
+  const auto* records = static_cast<const std::byte*>(dst->src[0]->data);
+  auto* out = static_cast<float*>(dst->data);
+  // Kernels work on two panels at once.  All weights' pairs are shared out as one row of work.
+  std::int64_t all = 0;
+  for (const Linear* linear : set.linears) all += (linear::panels(linear->matrix.outputs) + 1) / 2;
+  const Range mine = share(all, ith, nth);
+  std::int64_t first = 0;
+  for (const Linear* linear : set.linears) {
+    const std::int64_t panels = linear::panels(linear->matrix.outputs), pairs = (panels + 1) / 2;
+    const std::int64_t begin = std::max(mine.begin - first, std::int64_t{0});
+    const std::int64_t end = std::min(mine.end - first, pairs);
+    if (begin < end) {
+      linear->kernels->multiply(linear->matrix, floats(linear->bias), floats(dst->src[1]), records,
+                                u32(rows), u32(2 * begin), u32(std::min(panels, 2 * end)), out);
+    }
+    first += pairs;
+    out += rows * linear->matrix.outputs;
+  }
 }
 
 // dst [in, rows] f32; src[0]: tokens.
@@ -91,57 +126,169 @@ void rows_node(ggml_tensor* dst, int ith, int nth, void* user) {
   const auto* tokens = static_cast<const std::int32_t*>(dst->src[0]->data);
   const Range rows = share(dst->ne[1], ith, nth);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    linear::unpack_output(linear.matrix, static_cast<std::uint32_t>(tokens[row]),
+    linear::unpack_output(linear.matrix, u32(tokens[row]),
                           static_cast<float*>(dst->data) + row * dst->ne[0]);
   }
 }
 
-void* user_data(const void* stable) {
-  return const_cast<void*>(stable);  // ggml's type; the nodes only read
+// dst [dims, rows]: the pairs (1, 0), in the places that the rotation pairs.
+template <bool kHalves>
+void basis_node(ggml_tensor* dst, int ith, int nth, void*) {
+  const Range rows = share(dst->ne[1], ith, nth);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    auto* to = static_cast<float*>(dst->data) + row * dst->ne[0];
+    for (std::int64_t i = 0; i < dst->ne[0]; ++i) {
+      to[i] = (kHalves ? i < dst->ne[0] / 2 : i % 2 == 0) ? 1.0f : 0.0f;
+    }
+  }
+}
+
+// dst [(query heads + key heads) x size x rows]: src[0] and src[1] rotated by the table in src[2].
+void rotate_node(ggml_tensor* dst, int ith, int nth, void* user) {
+  const auto& layer = *static_cast<const LayerWeights*>(user);
+  const ggml_tensor* table = dst->src[2];
+  const Range rows = share(table->ne[2], ith, nth);
+  auto* out = static_cast<float*>(dst->data);
+  for (int i = 0; i < 2; ++i) {
+    const ggml_tensor* x = dst->src[i];
+    const std::uint32_t size = layer.key_size;
+    layer.q.kernels->rotate({.x = floats(x),
+                             .out = out,
+                             .heads = u32(x->ne[0]) / size,
+                             .size = size,
+                             .dims = u32(table->ne[0]),
+                             .halves = layer.halves,
+                             .norm = floats(i == 0 ? layer.q_norm : layer.k_norm),
+                             .epsilon = layer.qkv.norm_epsilon},
+                            floats(table), u32(rows.begin), u32(rows.end));
+    out += ggml_nelements(x);
+  }
 }
 
 }  // namespace
 
-ggml_tensor* Products::product(const Linear& linear, ggml_tensor* x) {
-  if (linear.kernels != nullptr) return by_panels(linear, x);
+ggml_tensor* LayerNodes::custom(ggml_type type, std::int64_t ne0, std::int64_t ne1,
+                                std::vector<ggml_tensor*> sources, ggml_custom_op_t run,
+                                const void* with) {
+  // The nodes only read what `with` points to.
+  return ggml_custom_4d(context_, type, ne0, ne1, 1, 1, sources.data(),
+                        static_cast<int>(sources.size()), run, GGML_N_TASKS_MAX,
+                        const_cast<void*>(with));
+}
+
+std::vector<ggml_tensor*> LayerNodes::products(const LinearSet& set, const LinearInput& input,
+                                               ggml_tensor* residual) {
+  std::vector<ggml_tensor*> results;
+  if (!set.by_panels()) {
+    ggml_tensor* x = materialized(input);
+    for (const Linear* linear : set.linears) {
+      ggml_tensor* y = by_ggml(*linear, x);
+      results.push_back(residual == nullptr ? y : ggml_add(context_, y, residual));
+    }
+    return results;
+  }
+  const std::int64_t in = input.x->ne[0], rows = input.x->ne[1];
+  const auto row_bytes = static_cast<std::int64_t>(linear::rows_bytes(1, u32(in)));
+  std::vector<ggml_tensor*> sources{input.x};
+  if (input.norm != nullptr) sources.push_back(input.norm);
+  if (input.up != nullptr) sources.push_back(input.up);
+  ggml_tensor* records = custom(GGML_TYPE_I8, row_bytes, rows, sources,
+                                input.up != nullptr ? activate_node : normalize_node, &set);
+  sources = {records};
+  if (residual != nullptr) sources.push_back(residual);
+  // A view's memory is kept only as long as its source's, so an output must not be one.
+  if (set.linears.size() == 1) {
+    return {custom(GGML_TYPE_F32, set.outputs(), rows, sources, multiply_node, &set)};
+  }
+  ggml_tensor* all = custom(GGML_TYPE_F32, set.outputs() * rows, 1, sources, multiply_node, &set);
+  std::size_t offset = 0;
+  for (const Linear* linear : set.linears) {
+    const std::int64_t out = linear->weight->ne[1];
+    results.push_back(ggml_view_2d(context_, all, out, rows,
+                                   static_cast<std::size_t>(out) * sizeof(float), offset));
+    offset += static_cast<std::size_t>(out * rows) * sizeof(float);
+  }
+  return results;
+}
+
+ggml_tensor* LayerNodes::norm(ggml_tensor* x, ggml_tensor* weight) {
+  return ggml_mul(context_, ggml_rms_norm(context_, x, shape_.norm_epsilon), weight);
+}
+
+ggml_tensor* LayerNodes::materialized(const LinearInput& input) {
+  if (input.norm != nullptr) return norm(input.x, input.norm);
+  if (input.up == nullptr) return input.x;
+  return shape_.architecture->activation == Activation::kSilu
+             ? ggml_swiglu_split(context_, input.x, input.up)
+             : ggml_geglu_split(context_, input.x, input.up);
+}
+
+ggml_tensor* LayerNodes::rows_of(const Linear& linear, ggml_tensor* tokens) {
+  return custom(GGML_TYPE_F32, linear.matrix.inputs, tokens->ne[0], {tokens}, rows_node, &linear);
+}
+
+ggml_tensor* LayerNodes::rope(ggml_tensor* x, const Rope& rope, ggml_tensor* positions,
+                              ggml_tensor* factors) {
+  return ggml_rope_ext(context_, x, positions, factors, static_cast<int>(rope.dims), rope.type,
+                       static_cast<int>(rope.original_context), rope.base, rope.frequency_scale,
+                       rope.extrapolation, rope.magnitude, kYarnBetaFast, kYarnBetaSlow);
+}
+
+// [dims, 1, rows]: where ggml's rotation takes the pairs (1, 0), so every scaling it knows is in.
+ggml_tensor* LayerNodes::table(const Rope& rope, ggml_tensor* positions, ggml_tensor* factors) {
+  for (const auto& [known, made] : tables_) {
+    if (*known == rope) return made;
+  }
+  const std::int64_t rows = positions->ne[0];
+  ggml_tensor* basis = custom(GGML_TYPE_F32, rope.dims, rows, {positions},
+                              rope.halves() ? basis_node<true> : basis_node<false>, nullptr);
+  basis = ggml_reshape_3d(context_, basis, rope.dims, 1, rows);
+  ggml_tensor* made = this->rope(basis, rope, positions, factors);
+  tables_.emplace_back(&rope, made);
+  return made;
+}
+
+LayerNodes::Heads LayerNodes::rotated(const Heads& heads, const LayerConfig& config,
+                                      const LayerWeights& layer, ggml_tensor* positions,
+                                      ggml_tensor* factors) {
+  if (!layer.qkv.by_panels()) {
+    const auto one = [&](ggml_tensor* x, std::uint32_t count, ggml_tensor* weight) {
+      x = ggml_reshape_3d(context_, x, shape_.key_size, count, x->ne[1]);
+      if (weight != nullptr) x = norm(x, weight);
+      return rope(x, config.rope, positions, factors);
+    };
+    return {one(heads.query, config.query_heads, layer.q_norm),
+            one(heads.key, config.kv_heads, layer.k_norm)};
+  }
+  ggml_tensor* turn = table(config.rope, positions, factors);
+  const std::int64_t query = heads.query->ne[0], key = heads.key->ne[0], rows = turn->ne[2];
+  ggml_tensor* all = custom(GGML_TYPE_F32, (query + key) * rows, 1, {heads.query, heads.key, turn},
+                            rotate_node, &layer);
+  return {ggml_view_2d(context_, all, query, rows, query * sizeof(float), 0),
+          ggml_view_2d(context_, all, key, rows, key * sizeof(float),
+                       static_cast<std::size_t>(query * rows) * sizeof(float))};
+}
+
+ggml_tensor* LayerNodes::by_ggml(const Linear& linear, ggml_tensor* x) {
   ggml_tensor* y = row_by_row_ ? by_rows(linear, x) : ggml_mul_mat(context_, linear.weight, x);
   return linear.bias == nullptr ? y : ggml_add(context_, y, linear.bias);
 }
 
-ggml_tensor* Products::quantized(ggml_tensor* x, ggml_custom_op_t quantize, std::size_t row_bytes,
-                                 const void* with) {
-  if (last_x_ != x || last_with_ != with) {
-    ggml_tensor* arguments[] = {x};
-    last_ = ggml_custom_4d(context_, GGML_TYPE_I8, static_cast<std::int64_t>(row_bytes), x->ne[1],
-                           1, 1, arguments, 1, quantize, GGML_N_TASKS_MAX, user_data(with));
-    last_x_ = x;
-    last_with_ = with;
-  }
-  return last_;
-}
-
-ggml_tensor* Products::by_panels(const Linear& linear, ggml_tensor* x) {
-  ggml_tensor* records =
-      quantized(x, quantize_node, linear::rows_bytes(1, linear.matrix.inputs), linear.kernels);
-  ggml_tensor* arguments[] = {records};
-  return ggml_custom_4d(context_, GGML_TYPE_F32, linear.matrix.outputs, x->ne[1], 1, 1, arguments,
-                        1, multiply_node, GGML_N_TASKS_MAX, user_data(&linear));
-}
-
-ggml_tensor* Products::rows_of(const Linear& linear, ggml_tensor* tokens) {
-  ggml_tensor* arguments[] = {tokens};
-  return ggml_custom_4d(context_, GGML_TYPE_F32, linear.matrix.inputs, tokens->ne[0], 1, 1,
-                        arguments, 1, rows_node, GGML_N_TASKS_MAX, user_data(&linear));
-}
-
-ggml_tensor* Products::by_rows(const Linear& linear, ggml_tensor* x) {
+ggml_tensor* LayerNodes::by_rows(const Linear& linear, ggml_tensor* x) {
   const auto* traits = ggml_get_type_traits_cpu(linear.weight->type);
   const ggml_type type = traits->vec_dot_type;
-  ggml_tensor* packed =
-      type == GGML_TYPE_F32 ? x : quantized(x, pack_rows, ggml_row_size(type, x->ne[0]), traits);
-  ggml_tensor* arguments[] = {linear.weight, packed};
-  return ggml_custom_4d(context_, GGML_TYPE_F32, linear.weight->ne[1], x->ne[1], 1, 1, arguments, 2,
-                        multiply_rows, GGML_N_TASKS_MAX, nullptr);
+  ggml_tensor* packed = x;
+  if (type != GGML_TYPE_F32) {
+    if (last_x_ != x || last_traits_ != traits) {
+      last_ = custom(GGML_TYPE_I8, static_cast<std::int64_t>(ggml_row_size(type, x->ne[0])),
+                     x->ne[1], {x}, pack_rows, traits);
+      last_x_ = x;
+      last_traits_ = traits;
+    }
+    packed = last_;
+  }
+  return custom(GGML_TYPE_F32, linear.weight->ne[1], x->ne[1], {linear.weight, packed},
+                multiply_rows, nullptr);
 }
 
 }  // namespace quire::model

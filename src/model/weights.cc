@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -105,7 +106,28 @@ Result<std::unique_ptr<Weights>> Weights::load(GgufFile file, ModelShape& shape,
   Source source(weights->file_, weights->context_.get());
   if (Status status = weights->read(shape, source); !status.ok()) return status;
   if (Status status = weights->place(options); !status.ok()) return status;
+  weights->group(shape);
   return weights;
+}
+
+void Weights::group(const ModelShape& shape) {
+  for (std::uint32_t i = 0; i < layers.size(); ++i) {
+    LayerWeights& layer = layers[i];
+    layer.key_size = shape.key_size;
+    layer.halves = shape.layers[i].rope.halves();
+    layer.qkv.linears = {&layer.q, &layer.k, &layer.v};
+    layer.attention_out.linears = {&layer.out};
+    layer.gate_up.linears = {&layer.gate, &layer.up};
+    layer.feed_forward_out.linears = {&layer.down};
+  }
+  head_set.linears = {&head};
+  for (LayerWeights& layer : layers) {
+    for (LinearSet* set :
+         {&layer.qkv, &layer.attention_out, &layer.gate_up, &layer.feed_forward_out, &head_set}) {
+      set->norm_epsilon = shape.norm_epsilon;
+      set->activation = shape.architecture->activation;
+    }
+  }
 }
 
 Status Weights::read(ModelShape& shape, Source& source) {
@@ -162,6 +184,17 @@ Status Weights::read_layer(const ModelShape& shape, std::uint32_t index, Source&
   layer.up = source.linear(block + "ffn_up", embedding, config.feed_forward);
   layer.down = source.linear(block + "ffn_down", config.feed_forward, embedding);
   return source.status();
+}
+
+bool LinearSet::by_panels() const {
+  return std::all_of(linears.begin(), linears.end(),
+                     [](const Linear* linear) { return linear->kernels != nullptr; });
+}
+
+std::int64_t LinearSet::outputs() const {
+  std::int64_t sum = 0;
+  for (const Linear* linear : linears) sum += linear->weight->ne[1];
+  return sum;
 }
 
 std::vector<Linear*> Weights::linears() {

@@ -26,14 +26,28 @@ struct Linear {
   linear::Matrix matrix;
 };
 
+// Weights that multiply the same rows, in one node of the graph.
+struct LinearSet {
+  std::vector<const Linear*> linears;
+  // Of what they multiply, for the nodes that prepare it.
+  float norm_epsilon = 0;
+  linear::Activation activation = linear::Activation::kSilu;
+
+  bool by_panels() const;  // all of them have kernels
+  std::int64_t outputs() const;
+};
+
 struct LayerWeights {
+  std::uint32_t key_size = 0;  // of one head
+  bool halves = false;         // how the layer's rotation pairs dimensions
   ggml_tensor* attention_norm = nullptr;
   Linear q, k, v, out;
   ggml_tensor *q_norm = nullptr, *k_norm = nullptr;  // Architecture::query_key_norm
   ggml_tensor* post_attention_norm = nullptr;        // Architecture::post_norms
   ggml_tensor* feed_forward_norm = nullptr;
   Linear gate, up, down;
-  ggml_tensor* post_feed_forward_norm = nullptr;  // Architecture::post_norms
+  ggml_tensor* post_feed_forward_norm = nullptr;            // Architecture::post_norms
+  LinearSet qkv, attention_out, gate_up, feed_forward_out;  // of the above
 };
 
 struct WeightOptions {
@@ -57,6 +71,7 @@ class Weights {
   ggml_tensor* rope_factors = nullptr;     // [key size / 2] f32 or null (Llama 3)
   ggml_tensor* output_norm = nullptr;
   Linear head;
+  LinearSet head_set;
   std::vector<LayerWeights> layers;
 
   std::size_t in_place_bytes = 0;  // read from the mapped file
@@ -71,6 +86,7 @@ class Weights {
   Status read(ModelShape& shape, Source& source);
   Status read_layer(const ModelShape& shape, std::uint32_t index, Source& source);
   Status place(const WeightOptions& options);
+  void group(const ModelShape& shape);
   std::vector<Linear*> linears();
 
   GgufFile file_;

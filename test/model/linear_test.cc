@@ -41,7 +41,9 @@ class RowLinearTest : public testing::TestWithParam<ggml_type> {
     std::memcpy(weight->data, packed_.data(), packed_.size());
     std::memcpy(x->data, x_.data(), ggml_nbytes(x));
     const Linear linear{.weight = weight};
-    ggml_tensor* y = Products(context.get(), true).product(linear, x);
+    const LinearSet set{.linears = {&linear}};
+    const ModelShape shape;
+    ggml_tensor* y = LayerNodes(context.get(), shape, true).products(set, {.x = x})[0];
     ggml_cgraph* graph = ggml_new_graph(context.get());
     ggml_build_forward_expand(graph, y);
     Threads(threads).run(graph);
