@@ -36,9 +36,42 @@ namespace kernels {
 namespace {
 
 #ifdef QUIRE_X86_LEVELS
+struct Leaf {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+Leaf extended_features(unsigned part) {
+  Leaf leaf;
+  if (__get_cpuid_count(7, part, &leaf.a, &leaf.b, &leaf.c, &leaf.d) == 0) return {};
+  return leaf;
+}
+
 bool machine_has_f16c() {  // clang 14 cannot be asked by name
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+bool x86_has(Isa isa) {
+  constexpr unsigned kAvxVnniBit = 1u << 4, kAvx512VnniBit = 1u << 11;
+  constexpr unsigned kAmxBits = 1u << 24 | 1u << 25;  // tiles, 8-bit products
+  switch (isa) {
+    case Isa::kAvx2:
+      // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
+      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+             machine_has_f16c();
+    case Isa::kAvxVnni:
+      return x86_has(Isa::kAvx2) && (extended_features(1).a & kAvxVnniBit) != 0;
+    case Isa::kAvx512:
+      return x86_has(Isa::kAvx2) && __builtin_cpu_supports("avx512f") != 0 &&
+             __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+             __builtin_cpu_supports("avx512vl") != 0;
+    case Isa::kAvx512Vnni:
+      return x86_has(Isa::kAvx512) && (extended_features(0).c & kAvx512VnniBit) != 0;
+    case Isa::kAmx:
+      return x86_has(Isa::kAvx512Vnni) && (extended_features(0).d & kAmxBits) == kAmxBits;
+    default:
+      return false;
+  }
 }
 #endif
 
@@ -46,15 +79,7 @@ bool machine_has_f16c() {  // clang 14 cannot be asked by name
 
 bool machine_has(Isa isa) {
 #ifdef QUIRE_X86_LEVELS
-  // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                    machine_has_f16c();
-  if (isa == Isa::kAvx2) return avx2;
-  if (isa == Isa::kAvx512) {
-    return avx2 && __builtin_cpu_supports("avx512f") != 0 &&
-           __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-           __builtin_cpu_supports("avx512vl") != 0;
-  }
+  if (x86_has(isa)) return true;
 #endif
   return isa == Isa::kAuto || isa == Isa::kScalar;
 }

@@ -13,7 +13,10 @@ using kernels::float_of_half;
 
 // Up to 8 groups of one output: what a source block holds, whatever its format.
 struct Codes {
-  std::uint8_t code[kSuperGroups * kGroup];  // with the zero still in
+  // Of each group: byte i holds the low 4 bits of the codes of inputs i and i + 16 (the file's own
+  // order in the formats with groups of 32), or 32 codes of 8 bits.
+  std::uint8_t low[kSuperGroups][kGroup];
+  std::uint8_t top[kSuperGroups][kGroup];  // the codes' further bits
   std::uint16_t d, m;                    // f16 as stored; of the super-block under Scales::kSuper*
   std::uint8_t scale[2 * kSuperGroups];  // kSuper: [8] scales; kSuperHalf: two a group
   std::uint8_t minimum[kSuperGroups];
@@ -62,9 +65,10 @@ void read_legacy(const std::uint8_t* from, bool minimum, bool five, Codes& to) {
     std::memcpy(&high, from, sizeof high);
     from += 4;
   }
-  for (std::uint32_t i = 0; i < 16; ++i) {
-    to.code[i] = static_cast<std::uint8_t>((from[i] & 15) | (high >> i & 1) << 4);
-    to.code[i + 16] = static_cast<std::uint8_t>(from[i] >> 4 | (high >> (i + 16) & 1) << 4);
+  std::copy(from, from + 16, to.low[0]);
+  if (!five) return;
+  for (std::uint32_t i = 0; i < kGroup; ++i) {
+    to.top[0][i] = static_cast<std::uint8_t>(high >> i & 1);
   }
 }
 
@@ -83,11 +87,15 @@ void read_super(const std::uint8_t* from, bool five, Codes& to) {
   const std::uint8_t* high = from + 16;
   const std::uint8_t* low = five ? high + 32 : high;
   for (std::uint32_t g = 0; g < kSuperGroups; ++g) {
+    const std::uint8_t* from_group = low + g / 2 * kGroup;
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      const std::uint32_t a = from_group[i], b = from_group[i + 16];
+      to.low[g][i] =
+          static_cast<std::uint8_t>(g % 2 == 0 ? (a & 15) | (b & 15) << 4 : a >> 4 | (b & 0xf0));
+    }
+    if (!five) continue;
     for (std::uint32_t i = 0; i < kGroup; ++i) {
-      const std::uint8_t byte = low[g / 2 * kGroup + i];
-      const std::uint32_t top = five ? high[i] >> g & 1u : 0u;
-      to.code[g * kGroup + i] =
-          static_cast<std::uint8_t>((g % 2 == 0 ? byte & 15u : byte >> 4u) | top << 4);
+      to.top[g][i] = static_cast<std::uint8_t>(high[i] >> g & 1);
     }
   }
 }
@@ -97,14 +105,17 @@ void read_six(const std::uint8_t* from, Codes& to) {
   const std::uint8_t *low = from, *high = from + 128, *scales = from + 192;
   to.d = half_at(from + 208);
   std::copy(scales, scales + 16, to.scale);
-  for (std::uint32_t part = 0; part < 2; ++part, low += 64, high += 32) {
+  for (std::uint32_t g = 0; g < kSuperGroups; ++g) {
+    const std::uint32_t quarter = g % 4;
+    const std::uint8_t* nibbles = low + g / 4 * 64 + quarter % 2 * kGroup;
+    const std::uint8_t* pairs = high + g / 4 * kGroup;
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      const std::uint32_t a = nibbles[i], b = nibbles[i + 16];
+      to.low[g][i] =
+          static_cast<std::uint8_t>(quarter < 2 ? (a & 15) | (b & 15) << 4 : a >> 4 | (b & 0xf0));
+    }
     for (std::uint32_t i = 0; i < kGroup; ++i) {
-      for (std::uint32_t quarter = 0; quarter < 4; ++quarter) {
-        const std::uint8_t byte = low[i + quarter % 2 * 32];
-        const std::uint32_t nibble = quarter < 2 ? byte & 15u : byte >> 4u;
-        to.code[part * 128 + quarter * kGroup + i] =
-            static_cast<std::uint8_t>(nibble | (high[i] >> 2 * quarter & 3u) << 4);
-      }
+      to.top[g][i] = static_cast<std::uint8_t>(pairs[i] >> 2 * quarter & 3);
     }
   }
 }
@@ -123,7 +134,7 @@ void read_block(Format format, const std::byte* source, Codes& to) {
     case Format::kQ8_0:
       to.d = half_at(from);
       for (std::uint32_t i = 0; i < kGroup; ++i) {
-        to.code[i] = static_cast<std::uint8_t>(from[2 + i] ^ 128u);
+        to.low[0][i] = static_cast<std::uint8_t>(from[2 + i] ^ 128u);
       }
       return;
     case Format::kQ4_K:
@@ -153,13 +164,21 @@ void put_half(std::uint8_t* to, std::uint32_t n, std::uint16_t half) {
   std::memcpy(to + n * std::size_t{2}, &half, sizeof half);
 }
 
-void put_code(std::uint8_t* group, std::uint32_t bits, std::uint32_t n, std::uint32_t input,
-              std::uint32_t code) {
-  const Place place = place_of(bits, n, input);
-  const std::uint32_t low = bits == 8 ? code : code & 15u;
-  group[place.low] = static_cast<std::uint8_t>(group[place.low] | low << place.low_shift);
+// Codes of one group of output n: four inputs of a vector are four bytes side by side.
+void put_codes(std::uint8_t* group, std::uint32_t bits, std::uint32_t n, const std::uint8_t* low,
+               const std::uint8_t* top) {
+  for (std::uint32_t j = 0; j < (bits == 8 ? 8u : 4u); ++j) {
+    std::memcpy(group + j * 64 + n * 4, low + 4 * j, 4);
+  }
   if (bits != 5 && bits != 6) return;
-  group[place.high] = static_cast<std::uint8_t>(group[place.high] | code >> 4 << place.high_shift);
+  for (std::uint32_t b = 0; b < 4; ++b) {
+    std::uint32_t byte[2] = {0, 0};
+    for (std::uint32_t j = 0; j < 8; ++j) {
+      byte[bits == 6 ? j / 4 : 0] |= std::uint32_t{top[4 * j + b]} << (bits == 6 ? 2 * (j % 4) : j);
+    }
+    group[256 + n * 4 + b] = static_cast<std::uint8_t>(byte[0]);
+    if (bits == 6) group[320 + n * 4 + b] = static_cast<std::uint8_t>(byte[1]);
+  }
 }
 
 std::uint32_t get_code(const std::uint8_t* group, std::uint32_t bits, std::uint32_t n,
@@ -207,9 +226,7 @@ void pack_panel(Format format, const std::byte* source, std::uint32_t inputs, st
       if (shape.scales == Scales::kSuper) put_half(header + 32, n, codes.m);
       for (std::uint32_t g = 0; g < groups; ++g) {
         std::uint8_t* group = first + g * shape.group_bytes();
-        for (std::uint32_t i = 0; i < kGroup; ++i) {
-          put_code(group, shape.bits, n, i, codes.code[g * kGroup + i]);
-        }
+        put_codes(group, shape.bits, n, codes.low[g], codes.top[g]);
         std::uint8_t* scales = group + shape.code_bytes();
         if (!shape.super()) put_half(scales, n, codes.d);
         if (shape.scales == Scales::kMinimum) put_half(scales + 32, n, codes.m);

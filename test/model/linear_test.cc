@@ -88,6 +88,43 @@ TEST_P(RowLinearTest, IsTheProduct) {
   }
 }
 
+// Panels hold what the file's blocks stand for: no code or scale is rounded again.
+TEST(PanelsTest, HoldTheWeightsOfTheFile) {
+  constexpr std::pair<ggml_type, linear::Format> kFormats[] = {
+      {GGML_TYPE_Q4_0, linear::Format::kQ4_0}, {GGML_TYPE_Q4_1, linear::Format::kQ4_1},
+      {GGML_TYPE_Q5_0, linear::Format::kQ5_0}, {GGML_TYPE_Q5_1, linear::Format::kQ5_1},
+      {GGML_TYPE_Q8_0, linear::Format::kQ8_0}, {GGML_TYPE_Q4_K, linear::Format::kQ4_K},
+      {GGML_TYPE_Q5_K, linear::Format::kQ5_K}, {GGML_TYPE_Q6_K, linear::Format::kQ6_K}};
+  const std::uint64_t seed = test::seed();
+  SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  constexpr std::uint32_t kInputs = 2 * kIn, kOutputs = kOut;
+  std::vector<float> weights(kInputs * kOutputs), want(kInputs), got(kInputs);
+  for (float& value : weights) value = normal(random);
+  for (const auto& [type, format] : kFormats) {
+    const std::size_t row_bytes = ggml_row_size(type, kInputs);
+    ASSERT_EQ(linear::source_bytes(format, kInputs), row_bytes);
+    std::vector<std::byte> file(row_bytes * kOutputs);
+    ggml_quantize_chunk(type, weights.data(), file.data(), 0, kOutputs, kInputs, nullptr);
+    std::vector<std::byte> panels(linear::matrix_bytes(format, kInputs, kOutputs));
+    for (std::uint32_t p = 0; p < linear::panels(kOutputs); ++p) {
+      linear::pack_panel(format, file.data(), kInputs, kOutputs, p, panels.data());
+    }
+    const linear::Matrix matrix{
+        .data = panels.data(), .format = format, .inputs = kInputs, .outputs = kOutputs};
+    for (std::uint32_t n = 0; n < kOutputs; ++n) {
+      ggml_get_type_traits(type)->to_float(file.data() + n * row_bytes, want.data(), kInputs);
+      linear::unpack_output(matrix, n, got.data());
+      for (std::uint32_t i = 0; i < kInputs; ++i) {
+        // ggml may fuse a multiplication with an addition.
+        ASSERT_NEAR(got[i], want[i], 1e-6f * std::abs(want[i]) + 1e-6f)
+            << ggml_type_name(type) << ", output " << n << ", input " << i;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, RowLinearTest,
                          testing::Values(GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0,
                                          GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K,

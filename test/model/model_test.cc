@@ -66,8 +66,31 @@ TEST_F(ModelTest, PanelsAreCounted) {
       << "tied to nothing, most weights are packed";
 }
 
+// With every weight in panels the default mode is deterministic too.
+TEST_F(ModelTest, PanelsGiveTheSameLogitsOnEveryInstructionSet) {
+  for (const ggml_type type : {GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q8_0}) {
+    ASSERT_TRUE(test::write_tiny_model({.architecture = "qwen2", .tied = true, .type = type},
+                                       file_.path()));
+    std::vector<float> want;
+    for (const Isa isa :
+         {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAmx}) {
+      if (!model::machine_has(isa)) continue;
+      const auto running = test::run_model({.path = file_.path(), .threads = 1, .isa = isa},
+                                           {.budget_bytes = 32u << 20, .isa = isa});
+      for (const std::size_t chunk : {75u, 1u, 16u}) {
+        const auto got = running.read(running.start(), count_up(75), chunk, 75);
+        if (want.empty()) want = got;
+        ASSERT_EQ(got.size(), want.size());
+        EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0)
+            << name_of(isa) << ", chunks of " << chunk << ", " << ggml_type_name(type);
+      }
+    }
+  }
+}
+
 TEST_F(ModelTest, DeterministicLogitsIgnoreChunksNeighboursAndForks) {
-  const auto running = open({.type = GGML_TYPE_Q4_0}, true, 2);
+  // A type without panels of ours: ggml's dot products, row by row.
+  const auto running = open({.type = GGML_TYPE_IQ4_NL}, true, 2);
   const Tokens tokens = count_up(130);
   const auto whole = running.read(running.start(), tokens, 512, 130);
   for (const std::size_t chunk : {1u, 7u, 16u, 100u}) {
