@@ -14,9 +14,9 @@
 
 namespace quire {
 
-// Rows of a work item.  A block of K and V is read once for all rows of an item; more rows would
-// leave too few items to balance over threads in a chunk of 512.
-constexpr std::uint32_t kItemRows = 32;
+// Rows of a work item.  K and V are read and converted once for all rows of an item (or every 256
+// rows x heads); more rows would leave too few items to balance over threads in a chunk of 512.
+constexpr std::uint32_t kItemRows = 64;
 
 // A segment with what the step needs of its sequence.
 struct StepSegment {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/convert_impl.h"
 #include "kernels/kernels.h"
 #include "kernels/merge_impl.h"
 #include "kernels/row_block.h"
@@ -16,112 +17,202 @@
 namespace quire::kernels {
 namespace {
 
-// Consecutive tokens of a QueryView whose rows share each read of K and V.
+// What depends on the types that K and V are stored in.
+struct StoredTypes {
+  ScoreUnits (*score_for)(std::uint32_t rows);
+  AddStrip add_stored;
+  void (*convert_keys)(const LaneView&, const TileView&, Interval, float*);
+  void (*convert_values)(const LaneView&, const TileView&, float*);
+};
+
+template <typename V, KvType kType>
+void take_key_type(StoredTypes& types) {
+  types.score_for = [](std::uint32_t rows) { return score_units_for<V, kType>(rows); };
+  types.convert_keys = convert_keys<V, kType>;
+}
+
+template <typename V, KvType kType>
+void take_value_type(StoredTypes& types) {
+  types.add_stored = add_strip<V, kType>;
+  types.convert_values = convert_values<V, kType>;
+}
+
 template <typename V>
+StoredTypes stored_types(KvType key_type, KvType value_type) {
+  StoredTypes types;
+  (key_type == KvType::kF16    ? take_key_type<V, KvType::kF16>
+   : key_type == KvType::kBF16 ? take_key_type<V, KvType::kBF16>
+                               : take_key_type<V, KvType::kF32>)(types);
+  (value_type == KvType::kF16    ? take_value_type<V, KvType::kF16>
+   : value_type == KvType::kBF16 ? take_value_type<V, KvType::kBF16>
+                                 : take_value_type<V, KvType::kF32>)(types);
+  return types;
+}
+
+// One call's constants.
+template <typename V>
+struct Job {
+  const LaneView& lane;
+  const QueryView& view;
+  float* scratch;
+  ScratchPlan plan;
+  StoredTypes types;
+
+  Job(const LaneView& l, const QueryView& v, std::uint32_t tap_live, float* memory)
+      : lane(l),
+        view(v),
+        scratch(memory),
+        plan(plan_scratch(l.key_size, l.value_size, v.group, tap_live)),
+        types(stored_types<V>(l.key_type, l.value_type)) {}
+};
+
+// Consecutive tokens of a QueryView whose rows share each read of K and V, in strips of `step`.
 struct RowBlock {
-  std::uint32_t token, tokens, rows;
+  std::uint32_t token, tokens, rows, step;
+  bool direct;               // K and V are read as stored
   Interval seen[kRowBlock];  // ordinals of the lane, by row
   Interval all;              // from the first that any row sees to the last
-  RowSum tile_sum[kRowBlock];
   RowSum row_sum[kRowBlock];
 };
 
 template <typename V>
-void open_block(const LaneView& lane, const QueryView& view, std::uint32_t token,
-                std::uint32_t tokens, float* packed, RowBlock<V>& block) {
+void open_block(const Job<V>& job, std::uint32_t token, std::uint32_t tokens, RowBlock& block) {
   block.token = token;
   block.tokens = tokens;
-  block.rows = tokens * view.group;
+  block.rows = tokens * job.view.group;
+  block.direct = block.rows <= kDirectRows && job.lane.block_tokens != 8;
+  block.step = even_step(block.rows, block.direct ? V::kDirectStrip : V::kConvertedStrip);
   block.all = {~std::uint32_t{0}, 0};
   std::uint32_t row = 0;
   for (std::uint32_t t = token; t < token + tokens; ++t) {
-    const Interval seen = visible_ordinals(lane, view.first_position + t, view.window);
+    const Interval seen = visible_ordinals(job.lane, job.view.first_position + t, job.view.window);
     if (seen.begin < seen.end) {
       block.all = {smaller(block.all.begin, seen.begin), larger(block.all.end, seen.end)};
     }
-    for (std::uint32_t g = 0; g < view.group; ++g, ++row) {
+    for (std::uint32_t g = 0; g < job.view.group; ++g, ++row) {
       block.seen[row] = seen;
       block.row_sum[row] = {kMinusInfinity, 0.0f};
     }
   }
-  if (block.all.begin > block.all.end) block.all = {lane.first, lane.first};
-  pack_queries<V>(view, lane.key_size, token, tokens, packed);
+  if (block.all.begin > block.all.end) block.all = {job.lane.first, job.lane.first};
+  pack_queries(job.view, job.lane.key_size, token, tokens, block.step,
+               job.scratch + job.plan.queries);
 }
 
-// One tile of every row of the block: block.tile_sum and tile_out[row][value_size].
-template <typename V, KvType kKeyType, KvType kValueType>
-void attend_tile(const LaneView& lane, const QueryView& view, std::uint32_t index,
-                 const ScratchPlan& plan, float* scratch, const TapRows& taps, TileView& tile,
-                 RowBlock<V>& block) {
-  const Ordinal begin = index * kTileOrdinals;
-  const auto inside = [&](Interval ordinals) -> Interval {
-    const Interval cut = overlap({begin, begin + kTileOrdinals}, ordinals);
-    // An empty overlap may lie behind the tile.
-    return cut.begin < cut.end ? Interval{cut.begin - begin, cut.end - begin} : Interval{0, 0};
-  };
-  float* scores = scratch + plan.scores;
-  float* out = scratch + plan.tile_out;
-  const Interval all = inside(block.all);
-  Interval seen[kRowBlock];
-  if (all.begin < all.end) {
-    view_tile(lane, begin, all, tile);
-    score_tile<V, kKeyType>(lane, scratch + plan.queries, tile, block.rows, scratch + plan.keys,
-                            scores);
+// Rows that pass over a tile together: the ordinals of the tile that each sees, and what came of
+// it.
+struct Strip {
+  std::uint32_t row, rows;  // of the block
+  Interval seen[kStripRows];
+  Interval all;
+  RowSum sum[kStripRows];
+};
+
+inline void open_strip(const RowBlock& block, std::uint32_t row, Ordinal tile_begin, Strip& strip) {
+  strip.row = row;
+  strip.rows = smaller(block.rows - row, block.step);
+  strip.all = {kTileOrdinals, 0};
+  for (std::uint32_t r = 0; r < strip.rows; ++r) {
+    const Interval cut = overlap({tile_begin, tile_begin + kTileOrdinals}, block.seen[row + r]);
+    strip.sum[r] = {kMinusInfinity, 0.0f};
+    strip.seen[r] = {0, 0};  // an empty overlap may lie behind the tile
+    if (cut.begin >= cut.end) continue;
+    strip.seen[r] = {cut.begin - tile_begin, cut.end - tile_begin};
+    strip.all = {smaller(strip.all.begin, strip.seen[r].begin),
+                 larger(strip.all.end, strip.seen[r].end)};
   }
-  for (std::uint32_t row = 0; row < block.rows; ++row) {
-    seen[row] = inside(block.seen[row]);
-    block.tile_sum[row] = {kMinusInfinity, 0.0f};
-    const std::size_t kept = row * taps.tiles + index - first_tile(lane);
-    if (seen[row].begin < seen[row].end) {
-      block.tile_sum[row] = softmax_tile<V>(
-          scores + row * kScoreStride + kScorePad, seen[row].begin, seen[row].end, view.scale,
-          view.softcap, taps.p == nullptr ? nullptr : taps.p + kept * kTileOrdinals);
+}
+
+template <typename V>
+void score_strip(const Job<V>& job, const RowBlock& block, const TileView& tile, const Strip& strip,
+                 float* scores) {
+  const LaneView& lane = job.lane;
+  const ScoreJob score = {lane.key_size, lane.block_tokens * bytes_of(lane.key_type), block.step,
+                          job.view.scale};
+  // strip.row is a multiple of the step.
+  const float* q = job.scratch + job.plan.queries + std::size_t{strip.row} * lane.key_size;
+  if (block.direct) {
+    job.types.score_for(strip.rows)(score, q, tile, scores);
+  } else {
+    const float* keys = job.scratch + job.plan.keys;
+    score_converted_for<V>(strip.rows)(score, q, keys, strip.all, scores);
+  }
+}
+
+// Scores become p; all maxima first, so that one row's sum overlaps the next one's.
+template <typename V>
+void softmax_strip(float softcap, std::uint32_t tile, const TapRows& taps, float* scores,
+                   Strip& strip) {
+  for (std::uint32_t r = 0; r < strip.rows; ++r) {
+    const Interval seen = strip.seen[r];
+    if (seen.begin >= seen.end) continue;
+    strip.sum[r].m = maximum_of_tile<V>(scores + r * kScoreStride, seen.begin, seen.end, softcap);
+  }
+  for (std::uint32_t r = 0; r < strip.rows; ++r) {
+    const std::size_t kept = (strip.row + r) * taps.tiles + tile;
+    if (taps.p != nullptr) taps.m[kept] = strip.sum[r].m;
+    if (strip.sum[r].m == kMinusInfinity) {
+      strip.seen[r] = {0, 0};  // a tile that counts as empty adds nothing, whatever its V holds
+      continue;
     }
-    if (taps.p != nullptr) taps.m[kept] = block.tile_sum[row].m;
-    // A tile that counts as empty adds nothing, whatever its V holds.
-    if (block.tile_sum[row].m == kMinusInfinity) seen[row] = {0, 0};
-    float* o = out + std::size_t{row} * lane.value_size;
-    for (std::uint32_t d = 0; d < lane.value_size; d += 16) V::all(0.0f).store(o + d);
+    strip.sum[r].l = exponentials_of_tile<V>(
+        scores + r * kScoreStride, strip.seen[r].begin, strip.seen[r].end, strip.sum[r].m,
+        taps.p == nullptr ? nullptr : taps.p + kept * kTileOrdinals);
   }
+}
+
+template <typename V>
+void value_strip(const Job<V>& job, const RowBlock& block, const TileView& tile, const Strip& strip,
+                 const float* scores, float* out) {
+  const std::uint32_t size = job.lane.value_size;
+  for (std::size_t i = 0; i < std::size_t{strip.rows} * size; i += 16) V::all(0.0f).store(out + i);
+  if (strip.all.begin >= strip.all.end) return;
+  if (block.direct) {
+    const std::size_t bytes = bytes_of(job.lane.value_type);
+    job.types.add_stored({tile.runs, tile.run_count, size * bytes, 16 * bytes}, size, strip.rows,
+                         strip.seen, scores, out);
+  } else {
+    const ValueRun run = {reinterpret_cast<const std::byte*>(job.scratch + job.plan.values), 0,
+                          kTileOrdinals};
+    add_strip<V, KvType::kF32>({&run, 1, 0, kTileOrdinals * 16 * sizeof(float)}, size, strip.rows,
+                               strip.seen, scores, out);
+  }
+}
+
+// One tile of every row of the block; calls take(strip, o[rows][value_size]) for each strip.
+template <typename V, typename Take>
+void attend_tile(const Job<V>& job, std::uint32_t index, const TapRows& taps, const RowBlock& block,
+                 TileView& tile, Take take) {
+  const LaneView& lane = job.lane;
+  const Ordinal begin = index * kTileOrdinals;
+  float* scores = job.scratch + job.plan.scores + kScorePad;
+  float* out = job.scratch + job.plan.tile_out;
+  const Interval all = overlap({begin, begin + kTileOrdinals}, block.all);
+  Ahead ahead = {lane.blocks, 0, 0};
   if (all.begin < all.end) {
-    value_tile<V, kValueType>(lane, tile, block.rows, seen, all, scores, scratch + plan.values,
-                              out);
+    const Interval seen = {all.begin - begin, all.end - begin};
+    view_tile(lane, begin, seen, tile);
+    if (!block.direct) {
+      job.types.convert_keys(lane, tile, seen, job.scratch + job.plan.keys);
+      job.types.convert_values(lane, tile, job.scratch + job.plan.values);
+      ahead = blocks_ahead(lane, {all.end, smaller(all.end + kTileOrdinals, block.all.end)},
+                           (block.rows + block.step - 1) / block.step);
+    }
   }
-}
-
-template <typename V>
-using AttendTile = void (*)(const LaneView&, const QueryView&, std::uint32_t, const ScratchPlan&,
-                            float*, const TapRows&, TileView&, RowBlock<V>&);
-
-template <typename V, KvType kKeyType>
-AttendTile<V> attend_tile_for_value(KvType value_type) {
-  switch (value_type) {
-    case KvType::kF16:
-      return attend_tile<V, kKeyType, KvType::kF16>;
-    case KvType::kBF16:
-      return attend_tile<V, kKeyType, KvType::kBF16>;
-    case KvType::kF32:
-      break;
+  Strip strip;
+  for (std::uint32_t row = 0; row < block.rows; row += block.step) {
+    open_strip(block, row, begin, strip);
+    ahead.prefetch(lane);
+    if (strip.all.begin < strip.all.end) score_strip(job, block, tile, strip, scores);
+    softmax_strip<V>(job.view.softcap, index - first_tile(lane), taps, scores, strip);
+    value_strip(job, block, tile, strip, scores, out);
+    take(strip, out);
   }
-  return attend_tile<V, kKeyType, KvType::kF32>;
-}
-
-template <typename V>
-AttendTile<V> attend_tile_for(KvType key_type, KvType value_type) {
-  switch (key_type) {
-    case KvType::kF16:
-      return attend_tile_for_value<V, KvType::kF16>(value_type);
-    case KvType::kBF16:
-      return attend_tile_for_value<V, KvType::kBF16>(value_type);
-    case KvType::kF32:
-      break;
-  }
-  return attend_tile_for_value<V, KvType::kF32>(value_type);
 }
 
 template <typename V>
 void finish_block(const LaneView& lane, const QueryView& view, const TapView& tap,
-                  const TapRows& taps, const float* row_out, RowBlock<V>& block) {
+                  const TapRows& taps, const float* row_out, RowBlock& block) {
   std::uint32_t row = 0;
   for (std::uint32_t t = block.token; t < block.token + block.tokens; ++t) {
     const std::uint32_t first_row = row;
@@ -140,27 +231,27 @@ void finish_block(const LaneView& lane, const QueryView& view, const TapView& ta
 template <typename V>
 void attend(const LaneView& lane, const QueryView& view, const TapView& tap, float* scratch) {
   const std::uint32_t tap_live = tap.sum != nullptr ? lane.live : 0;
-  const ScratchPlan plan = plan_scratch(lane.key_size, lane.value_size, view.group, tap_live);
-  const std::uint32_t step = block_of_tokens(view.group, tap_live);
-  const AttendTile<V> attend_one = attend_tile_for<V>(lane.key_type, lane.value_type);
+  const Job<V> job(lane, view, tap_live, scratch);
+  const std::uint32_t step = even_step(view.tokens, block_of_tokens(view.group, tap_live));
   const TapRows no_taps = {nullptr, nullptr, 0};
-  const TapRows kept = {scratch + plan.tap_p, scratch + plan.tap_m, tap_tiles(tap_live)};
-  RowBlock<V> block;
+  const TapRows kept = {scratch + job.plan.tap_p, scratch + job.plan.tap_m, tap_tiles(tap_live)};
+  float* row_out = scratch + job.plan.row_out;
+  RowBlock block;
   TileView tile;
   for (std::uint32_t token = 0; token < view.tokens; token += step) {
     const std::uint32_t tokens = smaller(view.tokens - token, step);
     const TapRows& taps = tap.sum != nullptr && token + tokens > tap.first_token ? kept : no_taps;
-    open_block<V>(lane, view, token, tokens, scratch + plan.queries, block);
+    open_block(job, token, tokens, block);
+    const auto merge = [&](const Strip& strip, const float* o) {
+      merge_tile<V>(strip.rows, block.row_sum + strip.row,
+                    row_out + std::size_t{strip.row} * lane.value_size, strip.sum, o,
+                    lane.value_size);
+    };
     for (std::uint32_t t = block.all.begin / kTileOrdinals; t * kTileOrdinals < block.all.end;
          ++t) {
-      attend_one(lane, view, t, plan, scratch, taps, tile, block);
-      for (std::uint32_t row = 0; row < block.rows; ++row) {
-        const std::size_t at = std::size_t{row} * lane.value_size;
-        merge_tile<V>(block.row_sum[row], scratch + plan.row_out + at, block.tile_sum[row],
-                      scratch + plan.tile_out + at, lane.value_size);
-      }
+      attend_tile(job, t, taps, block, tile, merge);
     }
-    finish_block<V>(lane, view, tap, taps, scratch + plan.row_out, block);
+    finish_block<V>(lane, view, tap, taps, row_out, block);
   }
 }
 
@@ -168,25 +259,25 @@ template <typename V>
 void attend_tiles(const LaneView& lane, const QueryView& view, std::uint32_t tile_begin,
                   std::uint32_t tile_end, float* partial, std::size_t partial_row_stride,
                   float* scratch) {
-  const ScratchPlan plan = plan_scratch(lane.key_size, lane.value_size, view.group, 0);
-  const std::uint32_t step = block_of_tokens(view.group, 0);
-  const AttendTile<V> attend_one = attend_tile_for<V>(lane.key_type, lane.value_type);
-  const TapRows no_taps = {nullptr, nullptr, 0};
-  RowBlock<V> block;
+  const Job<V> job(lane, view, 0, scratch);
+  const std::uint32_t step = even_step(view.tokens, block_of_tokens(view.group, 0));
+  RowBlock block;
   TileView tile;
   for (std::uint32_t token = 0; token < view.tokens; token += step) {
-    const std::uint32_t tokens = smaller(view.tokens - token, step);
-    open_block<V>(lane, view, token, tokens, scratch + plan.queries, block);
+    open_block(job, token, smaller(view.tokens - token, step), block);
     for (std::uint32_t t = tile_begin; t < tile_end; ++t) {
-      attend_one(lane, view, t, plan, scratch, no_taps, tile, block);
-      for (std::uint32_t row = 0; row < block.rows; ++row) {
-        float* to = partial + (std::size_t{token} * view.group + row) * partial_row_stride +
+      const auto keep = [&](const Strip& strip, const float* o) {
+        float* to = partial + (std::size_t{token} * view.group + strip.row) * partial_row_stride +
                     (t - tile_begin) * partial_floats(lane.value_size);
-        to[0] = block.tile_sum[row].m;
-        to[1] = block.tile_sum[row].l;
-        const float* from = scratch + plan.tile_out + std::size_t{row} * lane.value_size;
-        for (std::uint32_t d = 0; d < lane.value_size; d += 16) V::load(from + d).store(to + 2 + d);
-      }
+        for (std::uint32_t r = 0; r < strip.rows; ++r, to += partial_row_stride) {
+          to[0] = strip.sum[r].m;
+          to[1] = strip.sum[r].l;
+          for (std::uint32_t d = 0; d < lane.value_size; d += 16, o += 16) {
+            V::load(o).store(to + 2 + d);
+          }
+        }
+      };
+      attend_tile(job, t, {nullptr, nullptr, 0}, block, tile, keep);
     }
   }
 }

@@ -10,22 +10,32 @@
 namespace quire::kernels {
 namespace {
 
-// row_out[value_size] and (m, l) of the tiles so far; starts at {-infinity, 0}.
+// Adds a tile to the tiles so far of `count` rows, at most 16: row_out[row][value_size] and
+// (m, l), which start at {-infinity, 0}.
 template <typename V>
-void merge_tile(RowSum& row, float* row_out, const RowSum& tile, const float* tile_out,
-                std::uint32_t value_size) {
-  if (tile.m == kMinusInfinity) return;
-  if (row.m == kMinusInfinity) {
-    row = tile;
-    for (std::uint32_t d = 0; d < value_size; d += 16) V::load(tile_out + d).store(row_out + d);
-    return;
+void merge_tile(std::uint32_t count, RowSum* row, float* row_out, const RowSum* tile,
+                const float* tile_out, std::uint32_t value_size) {
+  // Of the two factors exp(m - m') of a row one is exp(0) = 1; the others are computed together.
+  alignas(64) float factor[16] = {};
+  for (std::uint32_t r = 0; r < count; ++r) {
+    const bool higher = tile[r].m > row[r].m;
+    factor[r] = higher ? row[r].m - tile[r].m : tile[r].m - row[r].m;
   }
-  const float m = tile.m > row.m ? tile.m : row.m;
-  const float a = exp_of(row.m - m), b = exp_of(tile.m - m);
-  row = {m, __builtin_fmaf(tile.l, b, row.l * a)};
-  for (std::uint32_t d = 0; d < value_size; d += 16) {
-    const V scaled = V::load(row_out + d) * V::all(a);
-    V::fma(V::load(tile_out + d), V::all(b), scaled).store(row_out + d);
+  exp_of(V::load(factor)).store(factor);
+  for (std::uint32_t r = 0; r < count; ++r, row_out += value_size, tile_out += value_size) {
+    if (tile[r].m == kMinusInfinity) continue;
+    if (row[r].m == kMinusInfinity) {
+      row[r] = tile[r];
+      for (std::uint32_t d = 0; d < value_size; d += 16) V::load(tile_out + d).store(row_out + d);
+      continue;
+    }
+    const bool higher = tile[r].m > row[r].m;
+    const float a = higher ? factor[r] : 1.0f, b = higher ? 1.0f : factor[r];
+    row[r] = {higher ? tile[r].m : row[r].m, __builtin_fmaf(tile[r].l, b, row[r].l * a)};
+    for (std::uint32_t d = 0; d < value_size; d += 16) {
+      const V scaled = V::load(row_out + d) * V::all(a);
+      V::fma(V::load(tile_out + d), V::all(b), scaled).store(row_out + d);
+    }
   }
 }
 
@@ -57,8 +67,9 @@ void merge(const QueryView& rows, std::uint32_t value_size, const float* partial
       float* out = rows.out + t * rows.out_stride + std::size_t{g} * value_size;
       RowSum row = {kMinusInfinity, 0.0f};
       for (std::uint32_t i = 0; i < tile_count; ++i) {
-        const float* tile = partial + i * partial_floats(value_size);
-        merge_tile<V>(row, out, {tile[0], tile[1]}, tile + 2, value_size);
+        const float* from = partial + i * partial_floats(value_size);
+        const RowSum tile = {from[0], from[1]};
+        merge_tile<V>(1, &row, out, &tile, from + 2, value_size);
       }
       finish_row<V>(row, out, rows.sinks != nullptr ? rows.sinks + g : nullptr, value_size, out);
     }

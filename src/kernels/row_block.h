@@ -9,16 +9,17 @@
 
 namespace quire::kernels {
 
-// Rows that share one read of K and V.  A multiple of the 8 and 6 rows that the inner loops of the
-// vector levels hold in registers.
-constexpr std::uint32_t kRowBlock = 48;
-constexpr std::size_t kMaxScoreRows = 8;
+// Rows that share one conversion of a tile's K and V to f32, which costs as much as 2 rows.
+constexpr std::uint32_t kRowBlock = 256;
+// Rows of one pass over a tile: their scores stay in the first-level cache from q . k to P . V.
+constexpr std::size_t kStripRows = 8;
+// Up to this many rows read K and V as stored: conversion would not pay.
+constexpr std::uint32_t kDirectRows = 8;
 constexpr std::uint32_t kMaxGroup = 16;  // query heads that share a KV head
 // A row's scores of one tile, with room for the 16 slots that straddle each border.
 constexpr std::size_t kScorePad = 16;
 constexpr std::size_t kScoreStride = kScorePad + kTileOrdinals + kScorePad;
-constexpr std::size_t kKeyTokens = 32;    // tokens of K in f32 at a time, at most
-constexpr std::size_t kValueTokens = 64;  // tokens of V, likewise
+constexpr std::uint32_t kKeyGroup = 64;  // ordinals of converted K side by side
 // Floats of p that a block of rows keeps for its taps: blocks shrink, down to one token, to stay
 // below.  2 MiB, about a level-2 cache.
 constexpr std::size_t kTapFloats = 512 * 1024;
@@ -38,11 +39,11 @@ constexpr std::size_t kTapFloats = 512 * 1024;
 
 // Where each part of the scratch begins, in floats, all multiples of 16.
 struct ScratchPlan {
-  std::size_t queries = 0;   // [rows / R][key_size][R], R = the level's score rows
-  std::size_t keys = 0;      // [units][key_size][16]
-  std::size_t values = 0;    // [kValueTokens][value_size]
-  std::size_t scores = 0;    // [rows][kScoreStride]
-  std::size_t tile_out = 0;  // [rows][value_size]
+  std::size_t queries = 0;   // [strips][key_size][rows of a strip]
+  std::size_t keys = 0;      // [kTileOrdinals / kKeyGroup][key_size][kKeyGroup]
+  std::size_t values = 0;    // [kTileOrdinals][value_size]
+  std::size_t scores = 0;    // [kStripRows][kScoreStride]
+  std::size_t tile_out = 0;  // [kStripRows][value_size]
   std::size_t row_out = 0;   // [rows][value_size]
   std::size_t tap_p = 0;     // [rows][tap_tiles][kTileOrdinals]
   std::size_t tap_m = 0;     // [rows][tap_tiles]
@@ -56,11 +57,11 @@ struct ScratchPlan {
   const std::size_t tap_rows =
       tap_live == 0 ? 0 : std::size_t{group} * block_of_tokens(group, tap_live);
   ScratchPlan plan;
-  plan.keys = plan.queries + (kRowBlock + kMaxScoreRows) * key_size;
-  plan.values = plan.keys + kKeyTokens * key_size;
-  plan.scores = plan.values + kValueTokens * value_size;
-  plan.tile_out = plan.scores + kRowBlock * kScoreStride;
-  plan.row_out = plan.tile_out + std::size_t{kRowBlock} * value_size;
+  plan.keys = plan.queries + (kRowBlock + kStripRows) * key_size;
+  plan.values = plan.keys + kTileOrdinals * key_size + 16;
+  plan.scores = plan.values + kTileOrdinals * value_size;
+  plan.tile_out = plan.scores + kStripRows * kScoreStride;
+  plan.row_out = plan.tile_out + kStripRows * value_size;
   plan.tap_p = plan.row_out + std::size_t{kRowBlock} * value_size;
   plan.tap_m = plan.tap_p + tap_rows * tap_tiles(tap_live) * kTileOrdinals;
   plan.total = plan.tap_m + (tap_rows * tap_tiles(tap_live) + 15) / 16 * 16;

@@ -1,5 +1,6 @@
-// Raw scores: q . k for a block of rows and the 16-slot units of a tile, one fma chain over d for
-// each row and slot, compacted to ordinal order.  Scale and soft cap follow in softmax_impl.h.
+// Scores before the soft cap: (q . k) * scale, one fma chain over d for each row and slot, in
+// ordinal order.  K is read either as stored, in 16-slot units of a tile whose dead slots are left
+// out, or as convert_impl.h laid it out.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +16,26 @@ namespace {
 
 struct ScoreJob {
   std::uint32_t key_size;
-  std::size_t d_bytes;  // from one d to the next in a unit
+  std::size_t d_bytes;     // from one d to the next in a unit
+  std::uint32_t q_stride;  // from one d to the next in packed q
+  float scale;
 };
 
-// q of `tokens` tokens as [row / step][d][row % step], rows R = V::kScoreRows apart: the rows that
-// one inner loop holds lie together.
-template <typename V>
-void pack_queries(const QueryView& rows, std::uint32_t key_size, std::uint32_t token,
-                  std::uint32_t tokens, float* packed) {
-  const std::uint32_t step = even_step(tokens * rows.group, V::kScoreRows);
+// q of `tokens` tokens as [row / step][d][row % step]: the rows that one inner loop holds lie
+// together.
+inline void pack_queries(const QueryView& rows, std::uint32_t key_size, std::uint32_t token,
+                         std::uint32_t tokens, std::uint32_t step, float* packed) {
   std::uint32_t row = 0;
   for (std::uint32_t t = token; t < token + tokens; ++t) {
     for (std::uint32_t g = 0; g < rows.group; ++g, ++row) {
       const float* q = rows.q + t * rows.q_stride + std::size_t{g} * key_size;
-      float* to = packed + std::size_t{row / step} * V::kScoreRows * key_size + row % step;
-      for (std::uint32_t d = 0; d < key_size; ++d) to[std::size_t{d} * V::kScoreRows] = q[d];
+      float* to = packed + std::size_t{row / step} * step * key_size + row % step;
+      for (std::uint32_t d = 0; d < key_size; ++d) to[std::size_t{d} * step] = q[d];
     }
   }
 }
 
-// Leaves out dead slots: rows of 16 raw scores to rows kScoreStride apart.
+// Leaves out dead slots: rows of 16 scores to rows kScoreStride apart.
 template <typename V>
 void store_dense_rows(const float* raw, std::uint32_t rows, std::uint32_t live, float* to) {
   for (std::uint32_t r = 0; r < rows; ++r) {
@@ -49,8 +50,6 @@ template <typename V, KvType kType, std::uint32_t kRows>
 void score_step(const ScoreJob& job, const float* q, const KeyUnit* units, std::uint32_t count,
                 float* scores) {
   constexpr std::uint32_t kUnits = V::score_units(kRows);
-  // 16-bit keys come from blocks that lie anywhere; f32 ones are mostly converted and near.
-  constexpr bool kPrefetch = kType != KvType::kF32;
   const std::byte *k[kUnits], *ahead[kUnits];
   V chain[kRows][kUnits];
   QUIRE_UNROLL
@@ -66,10 +65,8 @@ void score_step(const ScoreJob& job, const float* q, const KeyUnit* units, std::
     for (std::uint32_t u = 0; u < kUnits; ++u) {
       key[u] = V::template load<kType>(k[u]);
       k[u] += job.d_bytes;
-      if constexpr (kPrefetch) {
-        __builtin_prefetch(ahead[u]);
-        ahead[u] += job.d_bytes;
-      }
+      __builtin_prefetch(ahead[u]);  // blocks lie anywhere
+      ahead[u] += job.d_bytes;
     }
     QUIRE_UNROLL
     for (std::uint32_t r = 0; r < kRows; ++r) {
@@ -77,8 +74,9 @@ void score_step(const ScoreJob& job, const float* q, const KeyUnit* units, std::
       QUIRE_UNROLL
       for (std::uint32_t u = 0; u < kUnits; ++u) chain[r][u] = V::fma(query, key[u], chain[r][u]);
     }
-    q += V::kScoreRows;
+    q += job.q_stride;
   }
+  const V scale = V::all(job.scale);
   QUIRE_UNROLL
   for (std::uint32_t u = 0; u < kUnits; ++u) {
     if (u < count) {
@@ -88,77 +86,78 @@ void score_step(const ScoreJob& job, const float* q, const KeyUnit* units, std::
       float* direct = full ? to : raw;
       const std::size_t stride = full ? kScoreStride : 16;
       QUIRE_UNROLL
-      for (std::uint32_t r = 0; r < kRows; ++r) chain[r][u].store(direct + r * stride);
+      for (std::uint32_t r = 0; r < kRows; ++r) (chain[r][u] * scale).store(direct + r * stride);
       if (!full) store_dense_rows<V>(raw, kRows, units[u].live, to);
     }
   }
 }
 
-using ScoreStep = void (*)(const ScoreJob&, const float*, const KeyUnit*, std::uint32_t, float*);
+// Scores of all units for one strip of rows.
+template <typename V, KvType kType, std::uint32_t kRows>
+void score_units(const ScoreJob& job, const float* q, const TileView& tile, float* scores) {
+  constexpr std::uint32_t kStep = V::score_units(kRows);
+  for (std::uint32_t u = 0; u < tile.unit_count; u += kStep) {
+    score_step<V, kType, kRows>(job, q, tile.units + u, tile.unit_count - u, scores);
+  }
+}
 
-template <typename V, KvType kType, std::uint32_t kRows = V::kScoreRows>
-ScoreStep score_step_for(std::uint32_t rows) {
+using ScoreUnits = void (*)(const ScoreJob&, const float*, const TileView&, float*);
+
+template <typename V, KvType kType, std::uint32_t kRows = V::kDirectStrip>
+ScoreUnits score_units_for(std::uint32_t rows) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return score_step_for<V, kType, kRows - 1>(rows);
+    if (rows < kRows) return score_units_for<V, kType, kRows - 1>(rows);
   }
-  return score_step<V, kType, kRows>;
+  return score_units<V, kType, kRows>;
 }
 
-template <typename V, KvType kType>
-void score_units(const ScoreJob& job, const float* q, const KeyUnit* units, std::uint32_t count,
-                 std::uint32_t rows, float* scores) {
-  const std::uint32_t row_step = even_step(rows, V::kScoreRows);
-  for (std::uint32_t row = 0; row < rows; row += row_step) {
-    const std::uint32_t here = smaller(rows - row, row_step);
-    const std::uint32_t step = V::score_units(here);
-    const ScoreStep score = score_step_for<V, kType>(here);
-    for (std::uint32_t u = 0; u < count; u += step) {
-      score(job, q, units + u, count - u, scores + row * kScoreStride);
+// Ordinals `seen` of converted keys, and what lies around them up to a step of the loop.
+template <typename V, std::uint32_t kRows>
+void score_converted(const ScoreJob& job, const float* queries, const float* keys, Interval seen,
+                     float* scores) {
+  constexpr std::uint32_t kVectors = V::kKeyVectors, kWidth = 16 * kVectors;
+  static_assert(kKeyGroup % kWidth == 0);
+  const V scale = V::all(job.scale);
+  for (std::uint32_t at = seen.begin / kWidth * kWidth; at < seen.end; at += kWidth) {
+    const float* k = keys + std::size_t{at / kKeyGroup} * kKeyGroup * job.key_size + at % kKeyGroup;
+    const float* q = queries;
+    V chain[kRows][kVectors];
+    QUIRE_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      QUIRE_UNROLL
+      for (V& sum : chain[r]) sum = V::all(0.0f);
     }
-    q += V::kScoreRows * job.key_size;
-  }
-}
-
-// Many rows, or blocks of 8 tokens: each unit is converted to f32 [d][16] once.
-template <typename V, KvType kType>
-void score_converted(const ScoreJob& job, const float* q, const TileView& tile, std::uint32_t rows,
-                     bool halves, float* keys, float* scores) {
-  constexpr std::uint32_t kChunk = kKeyTokens / 16;
-  const ScoreJob dense = {job.key_size, 16 * sizeof(float)};
-  for (std::uint32_t u = 0; u < tile.unit_count; u += kChunk) {
-    const std::uint32_t count = smaller(tile.unit_count - u, kChunk);
-    KeyUnit units[kChunk];
-    for (std::uint32_t i = 0; i < count; ++i) {
-      units[i] = tile.units[u + i];
-      float* to = keys + std::size_t{i} * 16 * job.key_size;
-      const std::byte *low = units[i].low, *high = units[i].high;
-      const std::byte* ahead = tile.units[smaller(u + i + 1, tile.unit_count - 1)].low;
-      for (std::uint32_t d = 0; d < job.key_size; ++d) {
-        const V key =
-            halves ? V::template load_halves<kType>(low, high) : V::template load<kType>(low);
-        key.store(to + std::size_t{d} * 16);
-        __builtin_prefetch(ahead);
-        low += job.d_bytes;
-        high += job.d_bytes;
-        ahead += job.d_bytes;
+    for (std::uint32_t d = 0; d < job.key_size; ++d, k += kKeyGroup, q += job.q_stride) {
+      V key[kVectors];
+      QUIRE_UNROLL
+      for (std::uint32_t i = 0; i < kVectors; ++i) key[i] = V::load(k + 16 * i);
+      QUIRE_UNROLL
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        const V query = V::all(q[r]);
+        QUIRE_UNROLL
+        for (std::uint32_t i = 0; i < kVectors; ++i) {
+          chain[r][i] = V::fma(query, key[i], chain[r][i]);
+        }
       }
-      units[i].low = reinterpret_cast<const std::byte*>(to);
     }
-    score_units<V, KvType::kF32>(dense, q, units, count, rows, scores);
+    QUIRE_UNROLL
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      QUIRE_UNROLL
+      for (std::uint32_t i = 0; i < kVectors; ++i) {
+        (chain[r][i] * scale).store(scores + r * kScoreStride + at + 16 * i);
+      }
+    }
   }
 }
 
-// Raw scores of `rows` rows and every unit of the tile into scores[row][kScorePad + ordinal].
-template <typename V, KvType kType>
-void score_tile(const LaneView& lane, const float* q, const TileView& tile, std::uint32_t rows,
-                float* keys, float* scores) {
-  const ScoreJob job = {lane.key_size, lane.block_tokens * bytes_of(kType)};
-  const bool halves = lane.block_tokens == 8;
-  if (halves || (rows > V::kScoreRows && kType != KvType::kF32)) {
-    score_converted<V, kType>(job, q, tile, rows, halves, keys, scores + kScorePad);
-  } else {
-    score_units<V, kType>(job, q, tile.units, tile.unit_count, rows, scores + kScorePad);
+using ScoreConverted = void (*)(const ScoreJob&, const float*, const float*, Interval, float*);
+
+template <typename V, std::uint32_t kRows = V::kConvertedStrip>
+ScoreConverted score_converted_for(std::uint32_t rows) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return score_converted_for<V, kRows - 1>(rows);
   }
+  return score_converted<V, kRows>;
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ inline V exp_of(V x) {
   QUIRE_UNROLL
   for (int i = 1; i < 7; ++i) y = V::fma(y, r, V::all(kExpPoly[i]));
   y = V::fma(y, r, V::all(1.0f));
-  return V::where_less(x, V::all(kExpZero), V::all(0.0f), V::times_power(y, shifted));
+  return V::times_power_or_zero(y, n, shifted, x);
 }
 
 inline float exp_of(float x) {
@@ -62,61 +62,57 @@ struct RowSum {
   float m, l;
 };
 
-// The largest of count raw scores x scale, NaN passed over; four chains, as order cannot matter.
+// The largest of `count` scores, NaN passed over; four chains, as order cannot matter.
 template <typename V>
-inline float largest(const float* raw, std::uint32_t count, V scale) {
+inline float largest(const float* scores, std::uint32_t count) {
   V most[4];
   QUIRE_UNROLL
   for (V& m : most) m = V::all(kMinusInfinity);
   std::uint32_t i = 0;
   for (; i + 64 <= count; i += 64) {
     QUIRE_UNROLL
-    for (std::uint32_t j = 0; j < 4; ++j)
-      most[j] = V::max(V::load(raw + i + 16 * j) * scale, most[j]);
+    for (std::uint32_t j = 0; j < 4; ++j) most[j] = V::max(V::load(scores + i + 16 * j), most[j]);
   }
-  for (; i < count; i += 16) most[0] = V::max(V::load(raw + i) * scale, most[0]);
+  for (; i < count; i += 16) most[0] = V::max(V::load(scores + i), most[0]);
   return V::max(V::max(most[0], most[1]), V::max(most[2], most[3])).max_lanes();
 }
 
-// Raw scores to scores, where there is a soft cap.
 template <typename V>
-void cap_scores(float* raw, std::uint32_t count, float scale, float softcap) {
+void cap_scores(float* scores, std::uint32_t count, float softcap) {
   const V cap = V::all(softcap), inverse = V::all(1.0f / softcap);
   for (std::uint32_t i = 0; i < count; i += 16) {
-    const V s = V::load(raw + i) * V::all(scale);
-    (cap * tanh_of(s * inverse)).store(raw + i);
+    (cap * tanh_of(V::load(scores + i) * inverse)).store(scores + i);
   }
 }
 
-// Turns the raw scores [begin, end) of a tile into p, in place and into `copy` if there is one, and
-// zeros around them up to multiples of 16.  A tile that counts as empty (m = -infinity) is left as
-// it is.
-// REQUIRES: begin < end <= kTileOrdinals; `scores` and `copy` have kTileOrdinals floats.
+// m of the scores [begin, end) of a tile.  They are capped, if there is a cap, and what is around
+// them up to multiples of 16 becomes -infinity.
+// REQUIRES: begin < end <= kTileOrdinals; `scores` has kTileOrdinals floats.
 template <typename V>
-RowSum softmax_tile(float* scores, std::uint32_t begin, std::uint32_t end, float scale,
-                    float softcap, float* copy) {
+float maximum_of_tile(float* scores, std::uint32_t begin, std::uint32_t end, float softcap) {
   const std::uint32_t first = begin / 16 * 16, last = (end + 15) / 16 * 16;
-  if (softcap != 0.0f) {
-    cap_scores<V>(scores + first, last - first, scale, softcap);
-    scale = 1.0f;
-  }
-  // -infinity in raw scores, which a negative scale would turn around.
-  const float nothing = scale < 0.0f ? -kMinusInfinity : kMinusInfinity;
-  for (std::uint32_t i = first; i < begin; ++i) scores[i] = nothing;
-  for (std::uint32_t i = end; i < last; ++i) scores[i] = nothing;
-  const V factor = V::all(scale);
-  // One zero, whichever came first.
-  const float m = largest<V>(scores + first, last - first, factor) + 0.0f;
-  if (m == kMinusInfinity) return {m, 0.0f};
+  if (softcap != 0.0f) cap_scores<V>(scores + first, last - first, softcap);
+  for (std::uint32_t i = first; i < begin; ++i) scores[i] = kMinusInfinity;
+  for (std::uint32_t i = end; i < last; ++i) scores[i] = kMinusInfinity;
+  return largest<V>(scores + first, last - first) + 0.0f;  // one zero, whichever came first
+}
+
+// Turns those scores into p, in place and into `copy` if there is one; returns l.
+// REQUIRES: m is not -infinity.
+template <typename V>
+float exponentials_of_tile(float* scores, std::uint32_t begin, std::uint32_t end, float m,
+                           float* copy) {
+  const std::uint32_t first = begin / 16 * 16, last = (end + 15) / 16 * 16;
   V sum = V::all(0.0f);
   const V most = V::all(m);
+  if (copy == nullptr) copy = scores;
   for (std::uint32_t i = first; i < last; i += 16) {
-    const V p = exp_of(V::load(scores + i) * factor - most);
+    const V p = exp_of(V::load(scores + i) - most);
     p.store(scores + i);
-    if (copy != nullptr) p.store(copy + i);
+    p.store(copy + i);
     sum = sum + p;
   }
-  return {m, sum.add_lanes()};
+  return sum.add_lanes();
 }
 
 }  // namespace

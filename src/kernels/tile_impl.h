@@ -175,5 +175,31 @@ inline void view_tile(const LaneView& lane, Ordinal tile_begin, Interval seen, T
   }
 }
 
+// Blocks that will be read soon, to be fetched a few at a time while there is arithmetic to hide
+// it.
+struct Ahead {
+  const BlockView* next;
+  std::uint32_t left, at_once;
+
+  void prefetch(const LaneView& lane) {
+    const std::size_t bytes = lane.value_offset + std::size_t{lane.block_tokens} * lane.value_size *
+                                                      bytes_of(lane.value_type);
+    for (std::uint32_t i = smaller(at_once, left); i > 0; --i, --left, ++next) {
+      for (std::size_t b = 0; b < bytes; b += 64) __builtin_prefetch(next->data + b, 0, 2);
+    }
+  }
+};
+
+// The blocks of `ordinals`, to be fetched in `times` calls.
+inline Ahead blocks_ahead(const LaneView& lane, Interval ordinals, std::uint32_t times) {
+  const auto block_at = [&](Ordinal ordinal) {
+    return partition_point(lane.block_count,
+                           [&](std::uint32_t b) { return lane.blocks[b].first_ordinal < ordinal; });
+  };
+  if (ordinals.begin >= ordinals.end) return {lane.blocks, 0, 0};
+  const std::uint32_t first = block_at(ordinals.begin), count = block_at(ordinals.end) - first;
+  return {lane.blocks + first, count, (count + times - 1) / times};
+}
+
 }  // namespace
 }  // namespace quire::kernels

@@ -35,8 +35,9 @@ constexpr DenseLanes kDenseLanes = make_dense_lanes();
 struct Avx2Vector {
   __m256 a, b;  // lanes [0, 8) and [8, 16)
 
-  // 6 rows x 1 unit and 3 rows x 2 vectors are 12 of 16 registers.
-  static constexpr std::uint32_t kScoreRows = 6, kValueRows = 3, kValueVectors = 2;
+  // 6 rows x 1 vector and 3 rows x 2 are 12 of 16 registers.
+  static constexpr std::uint32_t kConvertedStrip = 6, kDirectStrip = 6, kKeyVectors = 1;
+  static constexpr std::uint32_t value_vectors(std::uint32_t rows) { return rows <= 3 ? 2 : 1; }
   static constexpr std::uint32_t score_units(std::uint32_t rows) {
     return rows == 1 ? 4 : rows <= 3 ? 2 : 1;
   }
@@ -121,9 +122,10 @@ struct Avx2Vector {
     return {_mm256_blendv_ps(no.a, yes.a, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
             _mm256_blendv_ps(no.b, yes.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
   }
-  // y * 2^n, where `shifted` is n + kRoundMagic
-  static Avx2Vector times_power(Avx2Vector y, Avx2Vector shifted) {
-    return {_mm256_mul_ps(y.a, power(shifted.a)), _mm256_mul_ps(y.b, power(shifted.b))};
+  // x < kExpZero ? 0 : y * 2^n, where n is an integer and shifted = n + kRoundMagic
+  static Avx2Vector times_power_or_zero(Avx2Vector y, Avx2Vector, Avx2Vector shifted,
+                                        Avx2Vector x) {
+    return {times_power_or_zero(y.a, shifted.a, x.a), times_power_or_zero(y.b, shifted.b, x.b)};
   }
   // Lane i of 16 sums over i, by a fixed tree: + 8, + 4, + 2, + 1.
   float add_lanes() const {
@@ -152,9 +154,11 @@ struct Avx2Vector {
     const __m128i lanes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kDenseLanes.lane[mask]));
     return _mm256_permutevar8x32_ps(v, _mm256_cvtepu8_epi32(lanes));
   }
-  static __m256 power(__m256 shifted) {
+  static __m256 times_power_or_zero(__m256 y, __m256 shifted, __m256 x) {
     const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(kOneBits)));
+    const __m256i power = _mm256_add_epi32(exponent, _mm256_set1_epi32(kOneBits));
+    const __m256 some = _mm256_cmp_ps(x, _mm256_set1_ps(kExpZero), _CMP_NLT_UQ);
+    return _mm256_and_ps(some, _mm256_mul_ps(y, _mm256_castsi256_ps(power)));
   }
   template <KvType kType>
   static void store_eight(std::byte* to, __m256 v) {

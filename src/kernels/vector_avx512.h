@@ -23,10 +23,11 @@ namespace {
 struct Avx512Vector {
   __m512 v;
 
-  // 8 rows x 2 units are 16 chains in flight (2 ports x 4 cycles need 8) and 10 loads per 16 fma;
-  // fewer rows take more units.  6 rows x 4 vectors of V fill 24 of 32 registers.
-  static constexpr std::uint32_t kScoreRows = 8, kValueRows = 6, kValueVectors = 4;
-  static constexpr std::uint32_t score_units(std::uint32_t rows) { return rows <= 4 ? 4 : 2; }
+  // 6 rows x 4 vectors fill 24 of 32 registers and load 10 times for 24 fma; 8 rows x 2 vectors,
+  // for K and V as stored, are 16 chains in flight (2 ports x 4 cycles need 8).
+  static constexpr std::uint32_t kConvertedStrip = 6, kDirectStrip = 8, kKeyVectors = 4;
+  static constexpr std::uint32_t score_units(std::uint32_t rows) { return rows <= 6 ? 4 : 2; }
+  static constexpr std::uint32_t value_vectors(std::uint32_t rows) { return rows <= 6 ? 4 : 2; }
 
   static Avx512Vector all(float value) { return {_mm512_set1_ps(value)}; }
   static Avx512Vector load(const float* from) { return {_mm512_loadu_ps(from)}; }
@@ -117,11 +118,11 @@ struct Avx512Vector {
                                  Avx512Vector no) {
     return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), no.v, yes.v)};
   }
-  // y * 2^n, where `shifted` is n + kRoundMagic
-  static Avx512Vector times_power(Avx512Vector y, Avx512Vector shifted) {
-    const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted.v), 23);
-    const __m512i power = _mm512_add_epi32(exponent, _mm512_set1_epi32(kOneBits));
-    return {_mm512_mul_ps(y.v, _mm512_castsi512_ps(power))};
+  // x < kExpZero ? 0 : y * 2^n, where n is an integer and shifted = n + kRoundMagic
+  static Avx512Vector times_power_or_zero(Avx512Vector y, Avx512Vector n, Avx512Vector,
+                                          Avx512Vector x) {
+    const __mmask16 some = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(kExpZero), _CMP_NLT_UQ);
+    return {_mm512_maskz_scalef_ps(some, y.v, n.v)};
   }
   // Lane i of 16 sums over i, by a fixed tree: + 8, + 4, + 2, + 1.
   float add_lanes() const {

@@ -15,7 +15,8 @@ struct ScalarVector {
   float x[16];
 
   // Register blocks: rows x units of 16 tokens, rows x vectors of 16 values.
-  static constexpr std::uint32_t kScoreRows = 4, kValueRows = 4, kValueVectors = 1;
+  static constexpr std::uint32_t kConvertedStrip = 6, kDirectStrip = 6, kKeyVectors = 1;
+  static constexpr std::uint32_t value_vectors(std::uint32_t) { return 1; }
   static constexpr std::uint32_t score_units(std::uint32_t) { return 1; }
 
   template <typename F>
@@ -92,9 +93,11 @@ struct ScalarVector {
                                  const ScalarVector& yes, const ScalarVector& no) {
     return each([&](int i) { return a.x[i] < b.x[i] ? yes.x[i] : no.x[i]; });
   }
-  // y * 2^n, where `shifted` is n + kRoundMagic
-  static ScalarVector times_power(const ScalarVector& y, const ScalarVector& shifted) {
+  // x < kExpZero ? 0 : y * 2^n, where n is an integer and shifted = n + kRoundMagic
+  static ScalarVector times_power_or_zero(const ScalarVector& y, const ScalarVector&,
+                                          const ScalarVector& shifted, const ScalarVector& x) {
     return each([&](int i) {
+      if (x.x[i] < kExpZero) return 0.0f;
       return y.x[i] * float_of_bits((bits_of_float(shifted.x[i]) << 23) + kOneBits);
     });
   }
