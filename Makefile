@@ -17,7 +17,8 @@ test:
 	@tools/test
 
 bench: build
-	@./dev bench
+	@tools/setup models smollm2
+	@build/quire bench -m .models/SmolLM2-135M-Instruct.Q4_1.gguf --vs llama
 
 clean:
 	@rm -rf build

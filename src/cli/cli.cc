@@ -30,6 +30,7 @@ constexpr const char* kExamples =
     "  quire run -m model.gguf -f book.txt -p \"...\" --budget 16MiB --policy snapkv-ahead\n"
     "  quire run -m model.gguf -f book.txt -p \"...\" --keep 25% --policy h2o --explain\n"
     "  quire inspect -m model.gguf --budget 64MiB                   what a budget holds\n"
+    "  quire bench -m model.gguf --vs llama                         speed beside libllama's\n"
     "Each command has its own --help.";
 
 }  // namespace
@@ -51,6 +52,7 @@ int program(int argc, char** argv) {
       {app.add_subcommand("policies", "The eviction policies and their options"), add_policies},
       {app.add_subcommand("demo", "One question, with the full cache and with a quarter of it"),
        add_demo},
+      {app.add_subcommand("bench", "Speed, alone or in pairs with libllama"), add_bench},
   };
   std::vector<Command> run;
   for (const auto& [command, add] : commands) run.push_back(add(*command));

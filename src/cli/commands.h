@@ -12,5 +12,6 @@ Command add_run(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_policies(CLI::App& app);
 Command add_demo(CLI::App& app);
+Command add_bench(CLI::App& app);
 
 }  // namespace quire::cli

@@ -19,7 +19,7 @@ using test::Ran;
 TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"run", "inspect", "policies", "demo"}) {
+  for (const char* command : {"run", "inspect", "policies", "demo", "bench"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
@@ -67,6 +67,23 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"run", "-m", "x", "-p", "-", "-f", "-"}, "-p, -f"},
       {{"inspect", "-m", "x", "--budget", "0"}, "--budget: \"0\""},
       {{"policies", "--long"}, "--long"},
+      {{"bench"}, "--model is required"},
+      {{"bench", "-m", "x", "--tests", "pp512,tg0"}, "--tests: \"tg0\" is not a test such as"},
+      {{"bench", "-m", "x", "--tests", "pp512,"}, "--tests: \"\" is not a test"},
+      {{"bench", "-m", "x", "--tests", "pp8", "-p", "8"}, "--tests: names every row"},
+      {{"bench", "-m", "x", "-p", "512,all"}, "--n-prompt: \"all\" is not a number from 0 to"},
+      {{"bench", "-m", "x", "-n", "-1"}, "--n-gen: \"-1\" is not a number"},
+      {{"bench", "-m", "x", "-p", "0", "-n", "0"}, "-p, -n: 0 of both"},
+      {{"bench", "-m", "x", "-d", "1048577"}, "--n-depth: \"1048577\" is not a number from 0 to"},
+      {{"bench", "-m", "x", "--parallel", "0"}, "--parallel: \"0\" is not a number from 1 to"},
+      {{"bench", "-m", "x", "--quick", "-p", "8"}, "--quick: is a list of its own"},
+      {{"bench", "-m", "x", "--vs", "vllm"}, "--vs: \"vllm\" is not llama"},
+      {{"bench", "-m", "x", "--pairs", "1001"}, "--pairs: \"1001\""},
+      {{"bench", "-m", "x", "--chunk", "513"}, "--chunk: \"513\" is not a number from 1 to 512"},
+      {{"bench", "-m", "x", "--kv-type", "q8"}, "--kv-type"},
+      {{"bench", "-m", "x", "--policy", "none"}, "--policy: no policy \"none\""},
+      {{"bench", "-m", "x", "--keep", "64"}, "--keep: \"64\" is not a keep target"},
+      {{"bench", "-m", "x", "--keep", "1MiB"}, "--keep: \"1MiB\": a benchmark keeps tokens"},
   };
   for (const auto& [arguments, message] : cases) {
     const Ran ran = quire(arguments);
