@@ -135,8 +135,7 @@ class Cache {
   // the policy divides and chooses them.  keep >= length changes nothing.  `seen` are needs given
   // to start(); a policy that needs more is kInvalidArgument.  Never refused for want of memory.
   // Where an allocating policy's counts do not add up, or leave a lane less than it protects, the
-  // nearest legal counts are used.  Sums of Tap::kLastRows end with the first review that drops
-  // something, and begin anew with the next rows that Segment::window_rows names.
+  // nearest legal counts are used.
   virtual Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,
                                       std::uint32_t keep) = 0;
   // Drops the entries at `positions` (ascending, live) from one lane.

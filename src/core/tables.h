@@ -100,8 +100,7 @@ class Tables {
   // others, tap sums with them.  False: no room for the table of a window layer's lane, and nothing
   // changed.  After the last lane of a sequence call settle().
   bool retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
-  void drop_taps(Sequence& sequence);  // Tap::kLastRows: until rows of a window come again
-  void settle(Sequence& sequence);     // releases extents without a live entry
+  void settle(Sequence& sequence);  // releases extents without a live entry
 
   // --- sizes (tables_size.cc) ---
   // Slabs the pool must still give for a step; never too few.  Exact but for the packing of arrays
@@ -149,9 +148,11 @@ class Tables {
   bool push_extent(Sequence& sequence, std::uint32_t group, std::uint32_t ordinal);
   bool grow_rows(Sequence& sequence, LanePlace at);
   bool grow_taps(Sequence& sequence);
+  void renew_window(Sequence& sequence);
   void retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced);
   void retract_rows(Sequence& sequence, LanePlace at, const ExtentRef& replaced);
   void retract_taps(Sequence& sequence);
+  void drop_taps(Sequence& sequence);  // Tap::kLastRows: until rows of a window come
   void retract_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced);
   void pass_window(Sequence& sequence, std::uint32_t group);
 

@@ -159,6 +159,25 @@ TEST(Session, BetweenReviewsAtMostABlockIsAdded) {
   }
 }
 
+// A pool that the prompt fills: what the answer needs is taken from the prompt, not from itself.
+TEST(Session, SnapKvKeepsItsAnswerAndCutsItsPrompt) {
+  Bench bench(std::size_t{512} << 10);
+  GenerateOptions options = with_policy("snapkv:window=16,recent=16");
+  const std::uint32_t prompt = bench.cache->tokens_that_fit(options.policy->needs) - 8;
+  options.max_tokens = 120;
+  const Result<std::unique_ptr<Session>> session = bench.open(options);
+  ASSERT_TRUE(session.ok());
+  const Result<Answer> answer = (*session)->answer(prompt_of(prompt));
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->kv.prefill, Prefill::kWhole);
+  EXPECT_GT(answer->kv.entries_dropped, 0u);
+  const std::vector<Position> kept = *bench.cache->positions((*session)->sequence(), 1, 1);
+  // The prompt's own window of 16 rows and the 119 rows of the answer are all there.
+  const auto own = std::ranges::lower_bound(kept, prompt - 16);
+  EXPECT_EQ(kept.end() - own, 16 + 119);
+  EXPECT_LT(static_cast<std::uint32_t>(own - kept.begin()), prompt - 16);
+}
+
 TEST(Session, KeepInBytesHoldsForTheWholeSequence) {
   Bench bench;
   auto options = with_policy("sink-recency", {Keep::Unit::kBytes, 256 * 1024});
