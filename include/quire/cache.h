@@ -123,7 +123,8 @@ class Cache {
   // Bytes the pool must still give for `rows` more rows of the sequence (new blocks, copies of
   // shared ones, tables), and what it can give now, both in whole slabs.  begin() of these rows
   // alone is refused for memory exactly when needed > free (an answer near the border may be too
-  // careful by a slab).  The needs of several sequences do not add up: they share open slabs.
+  // careful by a slab).  More than max_rows rows take several steps: what window layers drop
+  // meanwhile is not counted.  The needs of several sequences do not add up: they share open slabs.
   // Of a stale id 0 bytes are needed.
   virtual std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const = 0;
   virtual std::size_t bytes_free() const = 0;
@@ -134,8 +135,7 @@ class Cache {
   // the policy divides and chooses them.  keep >= length changes nothing.  `seen` are needs given
   // to start(); a policy that needs more is kInvalidArgument.  Never refused for want of memory.
   // Where an allocating policy's counts do not add up, or leave a lane less than it protects, the
-  // nearest legal counts are used.  Sums of Tap::kLastRows end with the first review that drops
-  // something, and begin anew with the next rows that Segment::window_rows names.
+  // nearest legal counts are used.
   virtual Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,
                                       std::uint32_t keep) = 0;
   // Drops the entries at `positions` (ascending, live) from one lane.

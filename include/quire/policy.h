@@ -20,8 +20,11 @@ class Arena;  // quire/arena.h
 // Which query rows the attention kernel sums per key, for the policy to read as a score.
 enum class Tap : std::uint8_t {
   kNone,
-  kAllRows,     // every row that has attended to the key: prompt and answer
-  kLastRows,    // the last Needs::window rows of the prompt
+  kAllRows,  // every row that has attended to the key: prompt and answer
+  // The last Needs::window rows of the prompt.  The sums stay with their entries, also after a
+  // review, until the next rows that Segment::window_rows names: where those do not continue the
+  // last ones, or would make them more than the window, they begin anew.
+  kLastRows,
   kDecodeRows,  // answer rows only
 };
 
@@ -48,7 +51,8 @@ struct EntryView {
   std::uint32_t live = 0;               // entries
   std::uint32_t layer = 0, head = 0;    // layer of the model, KV head of the layer
   std::uint32_t group = 1;              // query heads that share the KV head
-  std::uint32_t window_rows = 0;        // rows summed so far, Tap::kLastRows
+  std::uint32_t window_rows = 0;        // rows summed, Tap::kLastRows: those at the positions
+  Position window_end = 0;              // [window_end - window_rows, window_end)
   std::span<const Position> position;   // [live], ascending, absolute
   std::span<const float> tap;           // [live], attention sums, Needs::tap
   std::span<const float> tap_per_head;  // [group][live], Needs::per_head

@@ -59,7 +59,7 @@ std::size_t PagedCache::bytes_needed(SequenceId id, std::uint32_t rows) const {
   Sequence* sequence = tables_.find(id);
   if (sequence == nullptr) return 0;
   const Growth growth{sequence, rows, 0};
-  return tables_.slabs_needed({&growth, 1}).slabs * pool_.slab_bytes();
+  return tables_.slabs_needed({&growth, 1}, options_.max_rows).slabs * pool_.slab_bytes();
 }
 
 std::size_t PagedCache::bytes_free() const {

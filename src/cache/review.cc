@@ -91,6 +91,7 @@ void PagedCache::show_lane(const Sequence& sequence, std::uint32_t layer, std::u
                .head = head,
                .group = shape.query_heads / shape.kv_heads,
                .window_rows = needs.tap == Tap::kLastRows ? sequence.window_rows : 0,
+               .window_end = needs.tap == Tap::kLastRows ? sequence.window_end : 0,
                .position = lane.position};
   if (needs.tap != Tap::kNone) lane.tap = tap_sums(sequence, at, 0);
   for (std::uint32_t g = 0; needs.per_head && g < lane.view.group; ++g) {
@@ -172,10 +173,6 @@ Result<ShrinkReport> PagedCache::shrink(SequenceId id, const Policy& policy, std
       // Full-attention lanes have the memory for their tables set aside.
       QUIRE_CHECK(tables_.retain(sequence, at, kept[layer][head]));
     }
-  }
-  // The window's sums have served; the rows of an answer would only make them long.
-  if (sequence.needs.tap == Tap::kLastRows && report.entries_dropped > 0) {
-    tables_.drop_taps(sequence);
   }
   tables_.settle(sequence);
   const PoolBytes after = pool_.bytes();

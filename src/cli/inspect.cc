@@ -118,6 +118,7 @@ json inspect_json(const Engine& engine) {
            {{"budget_bytes", options.budget_bytes},
             {"tokens_that_fit", engine.cache->tokens_that_fit()},
             {"bytes_per_token", engine::kv_bytes_per_token(options)},
+            {"bytes_per_token_past_windows", engine::full_bytes_per_token(options)},
             {"kv_type", options.key_type == KvType::kF32    ? "f32"
                         : options.key_type == KvType::kBF16 ? "bf16"
                                                             : "f16"},
@@ -159,13 +160,16 @@ void print_cache(const json& cache) {
         plain(group["value_size"]).c_str(),
         grouped(group["bytes_per_token"].get<std::uint64_t>()).c_str());
   }
+  const json &all = cache["bytes_per_token"], &full = cache["bytes_per_token_past_windows"];
+  const std::string past =
+      full == all ? "" : ", " + grouped(full.get<std::uint64_t>()) + " past the windows";
   std::printf(
-      "budget     %s holds %s tokens of one sequence (%s bytes a token in %s, blocks of %s "
+      "budget     %s holds %s tokens of one sequence (%s bytes a token%s, in %s, blocks of %s "
       "tokens)\n",
       readable_bytes(cache["budget_bytes"]).c_str(),
       grouped(cache["tokens_that_fit"].get<std::uint64_t>()).c_str(),
-      grouped(cache["bytes_per_token"].get<std::uint64_t>()).c_str(),
-      plain(cache["kv_type"]).c_str(), plain(cache["block_tokens"]).c_str());
+      grouped(all.get<std::uint64_t>()).c_str(), past.c_str(), plain(cache["kv_type"]).c_str(),
+      plain(cache["block_tokens"]).c_str());
 }
 
 int inspect(const InspectFlags& flags) {

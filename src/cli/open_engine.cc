@@ -68,7 +68,7 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
 }  // namespace
 
 std::size_t default_budget(const CacheOptions& options, std::uint32_t context) {
-  const std::size_t exact = engine::kv_bytes_per_token(options) * context;
+  const std::size_t exact = engine::kv_bytes(options, context, options.max_rows);
   std::size_t bytes = exact + exact / 32 + 2 * kMi;
   if (const std::size_t free = free_memory_bytes(); free > 0) bytes = std::min(bytes, free / 2);
   return std::max(bytes / kMi, std::size_t{1}) * kMi;

@@ -67,8 +67,9 @@ struct Sequence {
   std::uint32_t slot;
   std::uint32_t length;       // positions appended
   std::uint32_t pending;      // rows of the running step, at positions [length, length + pending)
-  std::uint32_t window_rows;  // summed since the taps went on, Tap::kLastRows
+  std::uint32_t window_rows;  // summed, Tap::kLastRows: those before position window_end
   std::uint32_t window_rows_pending;  // of the running step
+  Position window_end;
   TapState taps;
   std::uint32_t taps_fresh;  // 1: the running step switched them on
   std::uint64_t dropped;     // entries, by evictions

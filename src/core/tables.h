@@ -100,13 +100,15 @@ class Tables {
   // others, tap sums with them.  False: no room for the table of a window layer's lane, and nothing
   // changed.  After the last lane of a sequence call settle().
   bool retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
-  void drop_taps(Sequence& sequence);  // Tap::kLastRows: until rows of a window come again
-  void settle(Sequence& sequence);     // releases extents without a live entry
+  void settle(Sequence& sequence);  // releases extents without a live entry
 
   // --- sizes (tables_size.cc) ---
   // Slabs the pool must still give for a step; never too few.  Exact but for the packing of arrays
   // in slabs and for tap sums not switched on yet.
-  SlabNeed slabs_needed(std::span<const Growth> step) const;
+  SlabNeed slabs_needed(std::span<const Growth> step) const { return slabs_needed(step, kOneStep); }
+  // The most that rows read in steps of at most `step_rows` need at once: what windows pass on the
+  // way is free again.
+  SlabNeed slabs_needed(std::span<const Growth> growth, std::uint32_t step_rows) const;
   // Tokens of one fresh sequence that an empty pool holds, in steps of at most `step_rows`.
   std::uint32_t tokens_that_fit(const Needs& needs, std::uint32_t step_rows) const;
   SequenceBytes bytes(const Sequence& sequence) const;
@@ -146,13 +148,19 @@ class Tables {
   bool push_extent(Sequence& sequence, std::uint32_t group, std::uint32_t ordinal);
   bool grow_rows(Sequence& sequence, LanePlace at);
   bool grow_taps(Sequence& sequence);
+  void renew_window(Sequence& sequence);
   void retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced);
   void retract_rows(Sequence& sequence, LanePlace at, const ExtentRef& replaced);
   void retract_taps(Sequence& sequence);
+  void drop_taps(Sequence& sequence);  // Tap::kLastRows: until rows of a window come
   void retract_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced);
   void pass_window(Sequence& sequence, std::uint32_t group);
 
-  void add_group(const Growth& growth, std::uint32_t group, Demand& demand) const;
+  static constexpr std::uint32_t kOneStep = ~0u;
+  void add_group(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
+                 Demand& demand) const;
+  std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group,
+                              std::uint32_t step_rows) const;
   void check_table(const Sequence& sequence, LanePlace at) const;
   void check_group(const Sequence& sequence, std::uint32_t group) const;
 

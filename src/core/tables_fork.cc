@@ -54,6 +54,7 @@ Sequence* Tables::fork(const Sequence& parent) {
   }
   child->length = parent.length;
   child->window_rows = parent.window_rows;
+  child->window_end = parent.window_end;
   child->taps = parent.taps;
   child->dropped = parent.dropped;
   return child;

@@ -1,28 +1,49 @@
 // What growth costs, in slabs: the unit in which the pool gives room to one use or another.
+#include <algorithm>
+
 #include "core/demand.h"
 #include "core/tables.h"
 
 namespace quire {
 
-SlabNeed Tables::slabs_needed(std::span<const Growth> step) const {
+SlabNeed Tables::slabs_needed(std::span<const Growth> growths, std::uint32_t step_rows) const {
   Demand demand(pool_, geometry_);
-  for (const Growth& growth : step) {
-    for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) add_group(growth, g, demand);
+  for (const Growth& growth : growths) {
+    for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+      add_group(growth, g, step_rows, demand);
+    }
   }
   return demand.need();
 }
 
-void Tables::add_group(const Growth& growth, std::uint32_t group, Demand& demand) const {
+// Extents that the rows begin, less those that a window passes before the last step.
+std::uint32_t Tables::fresh_extents(const Growth& growth, std::uint32_t group,
+                                    std::uint32_t step_rows) const {
+  const std::uint32_t block_tokens = geometry_.block_tokens,
+                      window = geometry_.groups[group].window;
+  const auto extents_at = [&](std::uint64_t tokens) {
+    return static_cast<std::uint32_t>((tokens + block_tokens - 1) / block_tokens);
+  };
+  const std::uint64_t length = growth.sequence->length;
+  const std::uint32_t fresh = extents_at(length + growth.rows) - extents_at(length);
+  if (window == 0 || growth.rows <= step_rows) return fresh;
+  // A step sees window - 1 rows and its own, and one block more where they begin inside one.
+  const std::uint32_t most = extents_at(std::uint64_t{window} - 1 + step_rows) + 1;
+  const PagedList<ExtentRef>& list = growth.sequence->groups()[group].extents;
+  std::uint32_t released = 0;  // in the end; a shared one stays for its other owner
+  for (std::uint32_t i = 0; i < list.size(); ++i) released += list[i].extent->shared() ? 0 : 1;
+  return std::min(fresh, std::max(most, released) - released);
+}
+
+void Tables::add_group(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
+                       Demand& demand) const {
   const Sequence& sequence = *growth.sequence;
   const LayerGroup& shape = geometry_.groups[group];
   const GroupState& state = sequence.groups()[group];
   const PagedList<ExtentRef>& list = state.extents;
   const std::uint32_t block_tokens = geometry_.block_tokens;
-  const auto extents_at = [&](std::uint64_t tokens) {
-    return static_cast<std::uint32_t>((tokens + block_tokens - 1) / block_tokens);
-  };
   const std::uint64_t length = sequence.length;
-  const std::uint32_t fresh = extents_at(length + growth.rows) - extents_at(length);
+  const std::uint32_t fresh = fresh_extents(growth, group, step_rows);
   const std::uint32_t open_ordinal = sequence.length / block_tokens;
   const bool open = length % block_tokens != 0 && growth.rows > 0;
   const bool open_there = open && !list.empty() && list.back().ordinal == open_ordinal;

@@ -1,4 +1,5 @@
 // A step: room for its rows in every table, or nothing changed.
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -19,9 +20,28 @@ bool Tables::grow(std::span<const Growth> step) {
       return false;
     }
   }
-  if (settle_headroom()) return true;
-  retract();
-  return false;
+  if (!settle_headroom()) {
+    retract();
+    return false;
+  }
+  for (const Growing& growing : step_) renew_window(*growing.sequence);
+  return true;
+}
+
+// Sums of a window are those of rows that follow each other, at most Needs::window of them.
+void Tables::renew_window(Sequence& sequence) {
+  const std::uint32_t rows = sequence.window_rows_pending;
+  if (sequence.needs.tap != Tap::kLastRows || rows == 0 || sequence.window_rows == 0) return;
+  const bool continued = rows == sequence.pending && sequence.window_end == sequence.length &&
+                         sequence.window_rows + rows <= sequence.needs.window;
+  if (continued) return;
+  sequence.window_rows = 0;
+  for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
+    PagedList<std::int64_t>& taps = sequence.lanes(geometry_)[l].taps;
+    taps.for_each_run(0, taps.size(), [](std::uint32_t, std::int64_t* run, std::uint32_t count) {
+      std::fill_n(run, count, 0);
+    });
+  }
 }
 
 bool Tables::grow_sequence(const Growth& growth, std::span<ExtentRef> replaced) {
@@ -213,6 +233,7 @@ void Tables::publish() {
     sequence.length += sequence.pending;
     sequence.pending = 0;
     sequence.window_rows += sequence.window_rows_pending;
+    if (sequence.window_rows_pending > 0) sequence.window_end = sequence.length;
     sequence.window_rows_pending = 0;
     sequence.taps_fresh = 0;
   }

@@ -31,7 +31,8 @@ Reviewer::Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep,
     : cache_(cache),
       policy_(std::move(policy)),
       keep_(keep),
-      review_every_(review_every != 0 ? review_every : cache.options().block_tokens) {
+      review_every_(review_every != 0 ? review_every : cache.options().block_tokens),
+      full_bytes_(full_bytes_per_token(cache.options())) {
   if (policy_) needs_ = policy_->needs;
 }
 
@@ -40,6 +41,11 @@ std::uint32_t Reviewer::protected_entries() const {
 }
 
 Status Reviewer::check() const {
+  if (policy_ && full_bytes_ == 0) {
+    return {Code::kInvalidArgument, "policy " + policy_->name +
+                                        ": every layer of this model has a window, which drops "
+                                        "what it has passed by itself; use no policy"};
+  }
   if (!policy_) {
     if (keep_.unit == Keep::Unit::kPool) return {};
     return {Code::kInvalidArgument,
@@ -78,11 +84,14 @@ std::uint32_t Reviewer::target(std::uint32_t tokens_seen) const {
       return std::max(static_cast<std::uint32_t>(share), protected_entries() + 1);
     }
     case Keep::Unit::kBytes: {
-      // What is allowed includes the tables, the rows until the next review and an open block.
-      const double per_token =
-          static_cast<double>(kv_bytes_per_token(cache_.options())) * (1 + kTableShare);
-      const double tokens =
-          keep_.amount / per_token - review_every_ - cache_.options().block_tokens;
+      // What is allowed includes the tables, the rows until the next review and an open block; of
+      // window layers their window.
+      const CacheOptions& cache = cache_.options();
+      const std::uint32_t newest = review_every_ + cache.block_tokens;
+      const double windows =
+          static_cast<double>(kv_bytes(cache, kEverything, newest) - full_bytes_ * kEverything);
+      const double per_token = static_cast<double>(full_bytes_) * (1 + kTableShare);
+      const double tokens = (keep_.amount - windows) / per_token - newest;
       return static_cast<std::uint32_t>(std::clamp(tokens, 1.0, 4e9));
     }
   }
@@ -105,10 +114,11 @@ Status Reviewer::shrink(SequenceId sequence, std::uint32_t keep) {
   const Result<ShrinkReport> report = cache_.shrink(sequence, *policy_, keep);
   if (!report.ok()) return report.status();
   std::size_t lanes = 0;
-  for (const LayerShape& layer : cache_.options().layers) lanes += layer.kv_heads;
+  for (const LayerShape& layer : cache_.options().layers) {
+    if (layer.window == 0) lanes += layer.kv_heads;
+  }
   const double dropped = static_cast<double>(report->entries_dropped) *
-                         static_cast<double>(kv_bytes_per_token(cache_.options())) /
-                         static_cast<double>(lanes);
+                         static_cast<double>(full_bytes_) / static_cast<double>(lanes);
   if (dropped > 0) {
     yield_ = std::clamp(static_cast<double>(report->bytes_freed) / dropped, kLeastYield, 1.0);
   }
@@ -137,9 +147,7 @@ Status Reviewer::make_room(SequenceId sequence, std::uint32_t rows) {
     }
     const std::size_t needed = cache_.bytes_needed(sequence, rows), free = cache_.bytes_free();
     const double missing = static_cast<double>(needed - std::min(needed, free)) / yield_;
-    const auto cut = static_cast<std::uint32_t>(
-                         missing / static_cast<double>(kv_bytes_per_token(cache_.options()))) +
-                     block;
+    const auto cut = static_cast<std::uint32_t>(missing / static_cast<double>(full_bytes_)) + block;
     const std::uint32_t keep = std::max(least, live > cut ? live - cut : 0);
     if (Status status = shrink(sequence, keep); !status.ok()) return status;
   }

@@ -42,6 +42,7 @@ class Reviewer {
   Needs needs_{};
   Keep keep_;
   std::uint32_t review_every_;
+  std::size_t full_bytes_;  // K and V of one entry of every full-attention lane
   // Bytes the last review gave back, as a share of the bytes of what it dropped: a block with one
   // live entry left is still a block.
   double yield_ = 1;

@@ -7,11 +7,22 @@
 namespace quire::model {
 namespace {
 
+Status refine_gemma3(const GgufTable& keys, ModelShape& shape);
+
 // Pairing of rotated values: a wrong one gives fluent nonsense.  Llama files store q and k permuted
 // so that pairs are adjacent.  Biases need no entry: they are used wherever the file has them.
 constexpr Architecture kArchitectures[] = {
     {.name = "llama", .rope_type = GGML_ROPE_TYPE_NORMAL},  // SmolLM, Llama 1-3, Mistral
     {.name = "qwen2", .rope_type = GGML_ROPE_TYPE_NEOX},
+    {.name = "qwen3", .rope_type = GGML_ROPE_TYPE_NEOX, .query_key_norm = true},
+    {.name = "gemma3",
+     .rope_type = GGML_ROPE_TYPE_NEOX,
+     .query_key_norm = true,
+     .post_norms = true,
+     .activation = Activation::kGelu,
+     .refine = refine_gemma3},
+    {.name = "exaone", .rope_type = GGML_ROPE_TYPE_NEOX},  // EXAONE 3
+    {.name = "internlm2", .rope_type = GGML_ROPE_TYPE_NORMAL},
 };
 
 constexpr std::uint32_t kMaxLayers = 512;
@@ -57,6 +68,10 @@ class Keys {
     return numbers;
   }
   bool has(const char* key) const { return table_.find(prefix_ + key) != nullptr; }
+  bool is_list(const char* key) const {
+    const GgufValue* value = table_.find(prefix_ + key);
+    return value != nullptr && value->type == GGUF_TYPE_ARRAY;
+  }
 
   // The number must be in [low, high].
   std::uint32_t in_range(const char* key, std::uint32_t value, std::uint32_t low,
@@ -159,6 +174,50 @@ void read_layers(Keys& keys, const Architecture& architecture, std::uint32_t lay
     shape.layers.push_back(
         {.query_heads = query, .kv_heads = kv, .feed_forward = feed_forward[i], .rope = rope});
   }
+}
+
+// Which layers have the window: flags of every layer, or one number n: all but each n-th.
+std::vector<std::uint32_t> window_layers(Keys& keys, std::uint32_t layers) {
+  constexpr char kPattern[] = "attention.sliding_window_pattern";
+  constexpr std::uint32_t kGlobalEvery = 6;  // of files without the key (arXiv 2503.19786, 2)
+  if (keys.is_list(kPattern)) return keys.per_layer(kPattern, layers);
+  const std::uint32_t period =
+      keys.in_range(kPattern, keys.u32(kPattern, kGlobalEvery), 1, kMaxLayers);
+  std::vector<std::uint32_t> windowed(layers);
+  if (!keys.status().ok()) return windowed;
+  for (std::uint32_t i = 0; i < layers; ++i) windowed[i] = (i + 1) % period != 0;
+  return windowed;
+}
+
+// Gemma 3 (arXiv 2503.19786): scaled embeddings; window layers with a rotation of their own, which
+// the scaling for long contexts leaves alone.  Norm weights have their "+ 1" in the file already.
+Status refine_gemma3(const GgufTable& table, ModelShape& shape) {
+  constexpr std::size_t kLayers27B = 62;
+  Keys keys(table, shape.architecture->name);
+  shape.embedding_scale = std::sqrt(static_cast<float>(shape.embedding));
+  shape.logit_softcap = keys.f32("final_logit_softcapping", 0);
+  const auto layers = static_cast<std::uint32_t>(shape.layers.size());
+  const std::uint32_t window = keys.in_range(
+      "attention.sliding_window", keys.u32("attention.sliding_window", 0), 0, kMaxContext);
+  const float base = keys.f32("rope.freq_base_swa", 10'000);
+  if (!(base > 0) || !(shape.logit_softcap >= 0)) {
+    keys.refuse(Code::kCorrupt, "keys '" + keys.prefix() + "rope.freq_base_swa' and '" +
+                                    keys.prefix() + "final_logit_softcapping' must be positive");
+  }
+  const std::vector<std::uint32_t> windowed = window_layers(keys, layers);
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    LayerConfig& layer = shape.layers[i];
+    if (layers == kLayers27B) {  // the one size whose scale is not that of its heads
+      layer.scale = 1 / std::sqrt(static_cast<float>(shape.embedding / layer.query_heads));
+    }
+    if (window == 0 || windowed[i] == 0) continue;
+    layer.window = window;
+    layer.rope = {.type = layer.rope.type,
+                  .dims = layer.rope.dims,
+                  .original_context = layer.rope.original_context,
+                  .base = base};
+  }
+  return keys.status();
 }
 
 }  // namespace

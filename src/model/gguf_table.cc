@@ -331,10 +331,11 @@ Result<std::vector<std::uint32_t>> GgufTable::per_layer(const std::string& key,
     return fault(Code::kCorrupt, "key " + quoted(key) + " has " + std::to_string(value->count) +
                                      " numbers for " + std::to_string(count) + " layers");
   }
+  // A flag is a byte, 0 or 1.
+  const gguf_type element = value->element == GGUF_TYPE_BOOL ? GGUF_TYPE_UINT8 : value->element;
   std::vector<std::uint32_t> numbers;
   for (std::uint32_t i = 0; i < count; ++i) {
-    Result<std::uint64_t> number =
-        unsigned_at(key, value->element, value->offset + i * bytes_of(value->element));
+    Result<std::uint64_t> number = unsigned_at(key, element, value->offset + i * bytes_of(element));
     if (!number.ok()) return number.status();
     numbers.push_back(static_cast<std::uint32_t>(*number));
   }

@@ -55,7 +55,7 @@ class GgufTable {
   Result<std::string> text(const std::string& key, const std::string& fallback) const;
   // Views into the bytes.
   Result<std::vector<std::string_view>> texts(const std::string& key) const;
-  // One number per layer: an array of `count`, or one number for all.
+  // One number per layer: an array of `count` numbers or flags, or one number for all.
   Result<std::vector<std::uint32_t>> per_layer(const std::string& key, std::uint32_t count) const;
 
   Status fault(Code code, const std::string& what) const { return {code, file_ + ": " + what}; }

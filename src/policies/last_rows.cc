@@ -6,16 +6,18 @@
 
 namespace quire::policies {
 
-std::uint32_t last_rows_mean(const EntryView& lane, std::uint32_t window, std::span<float> score) {
+std::uint32_t last_rows_mean(const EntryView& lane, std::span<float> score) {
   if (lane.window_rows == 0) {
-    for (std::uint32_t i = 0; i < lane.live; ++i) score[i] = -static_cast<float>(i);
+    for (std::uint32_t i = 0; i < lane.live; ++i) score[i] = static_cast<float>(i);
     return 0;
   }
   const auto rows = static_cast<float>(lane.window_rows);
   for (std::uint32_t i = 0; i < lane.live; ++i) score[i] = lane.tap[i] / rows;
-  const std::uint32_t own = std::min({window, lane.window_rows, lane.live});
-  std::fill(score.end() - own, score.end(), kOwnWindow);
-  return own;
+  const Position window_begin = lane.window_end - std::min(lane.window_rows, lane.window_end);
+  const auto judged = static_cast<std::uint32_t>(
+      std::ranges::lower_bound(lane.position, window_begin) - lane.position.begin());
+  std::fill(score.begin() + judged, score.end(), kOwnWindow);
+  return judged;
 }
 
 }  // namespace quire::policies

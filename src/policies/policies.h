@@ -28,14 +28,15 @@ PolicyKind snapkv();
 PolicyKind snapkv_ahead();
 PolicyKind adakv();
 
-// For scores of the prompt's last rows: writes their mean per entry, and returns how many of the
-// lane's newest entries are the window's own rows.  Those are causally cut off from each other, so
-// their sums are not comparable: every SnapKV keeps them whole instead (kOwnWindow as a score).
+// For scores of the prompt's last rows: writes their mean per entry, and returns how many entries,
+// the oldest ones, these rows have judged.  The others are the rows themselves, causally cut off
+// from each other, and the answer that came after them.  SnapKV chooses once, when the prompt ends,
+// and keeps both: they score kOwnWindow, so that a later review takes from the rest of the prompt,
+// by the same sums, and from them, oldest first, only when nothing else is left.
 //
-// Without rows (window_rows 0: the window was used by an earlier review, and an answer has begun)
-// the older entry is worth more, because it is there for having been chosen: what goes is the
-// answer's own text once it leaves the recent entries.  Callers must not pool such scores.
-std::uint32_t last_rows_mean(const EntryView& lane, std::uint32_t window, std::span<float> score);
+// Without rows (window_rows 0: the prompt's end has not come) nothing is judged, and the newer
+// entry is worth more.
+std::uint32_t last_rows_mean(const EntryView& lane, std::span<float> score);
 constexpr float kOwnWindow = 3.0e38f;  // above every sum, finite
 
 }  // namespace quire::policies

@@ -35,8 +35,7 @@ PolicyKind snapkv() {
             return Policy{
                 .needs = {.tap = Tap::kLastRows, .group = Reduce::kMean, .window = window},
                 .score = [=](const EntryView& lane, std::span<float> score) {
-                  const std::uint32_t own = last_rows_mean(lane, window, score);
-                  if (own > 0) average(lane, reach, score.first(score.size() - own));
+                  average(lane, reach, score.first(last_rows_mean(lane, score)));
                 }};
           }};
 }

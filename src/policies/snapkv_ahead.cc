@@ -32,8 +32,7 @@ PolicyKind snapkv_ahead() {
             return Policy{
                 .needs = {.tap = Tap::kLastRows, .group = Reduce::kMean, .window = window},
                 .score = [=](const EntryView& lane, std::span<float> score) {
-                  const std::uint32_t own = last_rows_mean(lane, window, score);
-                  if (own > 0) look_ahead(lane, length, score.first(score.size() - own));
+                  look_ahead(lane, length, score.first(last_rows_mean(lane, score)));
                 }};
           }};
 }

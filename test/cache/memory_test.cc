@@ -23,6 +23,77 @@ std::vector<LayerShape> smol_layers() {
       30, {.kv_heads = 3, .query_heads = 9, .key_size = 64, .value_size = 64});
 }
 
+// Gemma-3-270m: 15 layers see 512 positions, each sixth sees all.
+std::vector<LayerShape> gemma3_layers() {
+  std::vector<LayerShape> layers(
+      18, {.kv_heads = 1, .query_heads = 4, .key_size = 256, .value_size = 256, .window = 512});
+  for (const std::size_t full : {5u, 11u, 17u}) layers[full].window = 0;
+  return layers;
+}
+
+// What is held is counted in whole blocks: from the block of the oldest position that a row may
+// still see to the block of the newest.
+TEST(MemoryTest, WindowLayersHoldTheirWindowAndOneChunk) {
+  constexpr std::uint32_t kWindow = 512, kPrompt = 3001;
+  constexpr std::size_t kRowBytes = 2 * 256 * 2, kWindowLayers = 15, kFullLayers = 3;
+  for (const std::uint32_t block_tokens : {8u, 16u, 64u}) {
+    for (const std::uint32_t chunk : {7u, 100u, 512u}) {
+      SCOPED_TRACE(testing::Message() << block_tokens << " " << chunk);
+      const std::unique_ptr<Cache> cache = open_cache(
+          {.layers = gemma3_layers(), .budget_bytes = 64 * kMiB, .block_tokens = block_tokens});
+      const auto whole = [&](std::uint32_t rows) {
+        return (rows + block_tokens - 1) / block_tokens * block_tokens;
+      };
+      // Bytes of K and V while a step appends rows [length, end); between steps the two are equal.
+      const auto held = [&](std::uint32_t length, std::uint32_t end) {
+        const std::uint32_t oldest = length < kWindow ? 0 : length - kWindow + 1;
+        const std::uint32_t rows = whole(end) - oldest / block_tokens * block_tokens;
+        EXPECT_LE(rows, kWindow + chunk + 2 * block_tokens);
+        return kRowBytes * (kWindowLayers * rows + kFullLayers * whole(end));
+      };
+      const SequenceId id = start(*cache);
+      for (std::uint32_t length = 0, rows = 0; length < kPrompt; length += rows) {
+        rows = std::min(chunk, kPrompt - length);
+        ASSERT_TRUE(cache->begin(std::vector<Segment>{{id, rows}}).ok());
+        ASSERT_EQ(cache->stats().kv_bytes, held(length, length + rows)) << length;
+        cache->commit();
+        ASSERT_EQ(cache->stats().kv_bytes, held(length + rows, length + rows)) << length;
+      }
+      cache->check_invariants();
+      // All layers alike would hold 54 MiB.
+      EXPECT_LE(cache->stats().peak_bytes, 27 * kMiB);
+    }
+  }
+}
+
+// More rows than a step takes: what is said to be needed is enough, and not much more.
+TEST(MemoryTest, NeedsOfALongPromptCountWindowsOnce) {
+  for (const std::uint32_t before : {0u, 300u, 1500u}) {
+    for (const bool forked : {false, true}) {
+      SCOPED_TRACE(testing::Message() << before << " " << forked);
+      constexpr std::uint32_t kRows = 3000, kStep = 256;
+      const std::unique_ptr<Cache> cache =
+          open_cache({.layers = gemma3_layers(), .budget_bytes = 96 * kMiB, .max_rows = kStep});
+      SequenceId id = start(*cache);
+      const auto read = [&](std::uint32_t rows) {
+        for (std::uint32_t done = 0, now = 0; done < rows; done += now) {
+          now = std::min(kStep, rows - done);
+          ASSERT_TRUE(cache->begin(std::vector<Segment>{{id, now}}).ok());
+          cache->commit();
+        }
+      };
+      read(before);
+      if (forked) id = *cache->fork(id);
+      const std::size_t committed = cache->stats().committed_bytes;
+      const std::size_t needed = cache->bytes_needed(id, kRows);
+      read(kRows);
+      const std::size_t taken = cache->stats().peak_bytes - committed;
+      EXPECT_LE(taken, needed);
+      EXPECT_GE(taken + 2 * kMiB, needed);
+    }
+  }
+}
+
 TEST(MemoryTest, CancelGivesEverythingBack) {
   for (const Needs& needs : {Needs{}, Needs{.tap = Tap::kAllRows}, Needs{.tap = Tap::kLastRows}}) {
     const std::unique_ptr<Cache> cache =

@@ -138,9 +138,10 @@ TEST(TapTest, SumsStayWithTheirEntriesThroughEvictionAndFork) {
   cache->check_invariants();
 }
 
-TEST(TapTest, WindowSumsTakeNoMemoryBeforeTheirRowsAndAfterTheirReview) {
+// What the window's rows said of an entry is still there for the next review, until a new window.
+TEST(TapTest, WindowSumsTakeNoMemoryBeforeTheirRowsAndStayAfterTheirReview) {
   const std::unique_ptr<Cache> cache = open_cache(options());
-  const Policy policy = *make_policy("snapkv:window=32,recent=8");
+  const Policy policy = *make_policy("snapkv:window=32,pool=1,recent=8");
   const SequenceId id = start(*cache, policy.needs), plain = start(*cache);
   read(*cache, id, 5, 0, 64, 64, nullptr);
   read(*cache, plain, 5, 0, 64, 64, nullptr);
@@ -149,9 +150,68 @@ TEST(TapTest, WindowSumsTakeNoMemoryBeforeTheirRowsAndAfterTheirReview) {
       step(*cache, {{.sequence = id, .text = 5, .first = 64, .rows = 32, .window_rows = 32}}).ok());
   read(*cache, plain, 5, 64, 32, 32, nullptr);
   EXPECT_GT(cache->stats(id)->bytes, cache->stats(plain)->bytes);
-  ASSERT_TRUE(cache->shrink(id, policy, 40).ok());
-  ASSERT_TRUE(cache->shrink(plain, *make_policy("sink-recency"), 40).ok());
-  EXPECT_EQ(*cache->tap(id, 0, 0), std::vector<float>(40, 0.0f));
+  const std::vector<float> before = *cache->tap(id, 0, 0);
+  ASSERT_TRUE(cache->shrink(id, policy, 60).ok());
+  const std::vector<Position> kept = *cache->positions(id, 0, 0);
+  std::vector<float> expected;
+  for (const Position p : kept) expected.push_back(before[p]);
+  EXPECT_EQ(*cache->tap(id, 0, 0), expected);
+  // Rows of an answer are not summed.
+  ASSERT_TRUE(
+      step(*cache, {{.sequence = id, .text = 5, .first = 96, .rows = 8, .answer = true}}).ok());
+  expected.resize(68, 0.0f);
+  EXPECT_EQ(*cache->tap(id, 0, 0), expected);
+  // The next review goes on where the first one stopped, as if it had cut that far at once.
+  ASSERT_TRUE(cache->shrink(id, policy, 50).ok());
+  const SequenceId once = start(*cache, policy.needs);
+  read(*cache, once, 5, 0, 64, 64, nullptr);
+  ASSERT_TRUE(
+      step(*cache, {{.sequence = once, .text = 5, .first = 64, .rows = 32, .window_rows = 32}})
+          .ok());
+  ASSERT_TRUE(
+      step(*cache, {{.sequence = once, .text = 5, .first = 96, .rows = 8, .answer = true}}).ok());
+  ASSERT_TRUE(cache->shrink(once, policy, 50).ok());
+  EXPECT_EQ(*cache->positions(id, 0, 0), *cache->positions(once, 0, 0));
+  EXPECT_EQ(cache->positions(id, 0, 0)->size(), 50u);
+  cache->check_invariants();
+}
+
+// Rows that follow the last ones add to them, up to the window; all others begin anew.
+TEST(TapTest, AWindowIsOfRowsThatFollowEachOther) {
+  const CacheOptions how = options();
+  const Needs needs{.tap = Tap::kLastRows, .window = 32};
+  const auto expect_sums = [&](Cache& cache, SequenceId id, std::uint32_t begin,
+                               std::uint32_t end) {
+    const std::vector<float> sums = *cache.tap(id, 0, 1);
+    const std::vector<double> expected = reference_sums(how, 0, 1, Reduce::kMean, begin, end);
+    for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(sums[i], expected[i], 2e-6) << i;
+  };
+  const auto add = [&](Cache& cache, SequenceId id, std::uint32_t first, std::uint32_t rows,
+                       std::uint32_t window_rows) {
+    ASSERT_TRUE(
+        step(
+            cache,
+            {{.sequence = id, .text = 5, .first = first, .rows = rows, .window_rows = window_rows}})
+            .ok());
+  };
+  const std::unique_ptr<Cache> cache = open_cache(how);
+  const SequenceId id = start(*cache, needs);
+  add(*cache, id, 0, 20, 12);
+  add(*cache, id, 20, 20, 20);
+  expect_sums(*cache, id, 8, 40);  // one window in two steps
+  const SequenceId child = *cache->fork(id);
+  add(*cache, id, 40, 4, 4);
+  expect_sums(*cache, id, 40, 44);  // it was full
+  add(*cache, child, 40, 10, 6);
+  expect_sums(*cache, child, 44, 50);  // rows between them
+  add(*cache, child, 50, 4, 0);
+  add(*cache, child, 54, 4, 4);
+  expect_sums(*cache, child, 54, 58);  // a step between them
+  // A step that is refused for want of room or cancelled before it ran keeps the window's rows ...
+  const std::vector<float> before = *cache->tap(id, 0, 1);
+  const std::vector<Segment> too_much{{.sequence = id, .rows = 513, .window_rows = 10}};
+  EXPECT_FALSE(cache->begin(too_much).ok());
+  EXPECT_EQ(*cache->tap(id, 0, 1), before);
   cache->check_invariants();
 }
 

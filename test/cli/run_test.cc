@@ -278,5 +278,24 @@ TEST(Inspect, SaysWhatABudgetHolds) {
   EXPECT_EQ(object.at("defaults").at("temp"), 0.8);
 }
 
+TEST(Inspect, ListsLayersByWhatTheySee) {
+  const std::string file = test::folder().file("gemma3.gguf");
+  ASSERT_TRUE(test::write_tiny_model(
+      {.architecture = "gemma3", .layers = 6, .kv_heads = 1, .window = 32}, file));
+  const Ran text = quire({"inspect", "-m", file, "--budget", "1MiB"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  for (const char* part : {"5 layers see a window of 32", "1,280 bytes a token",
+                           "1 layers see all positions", "256 past the windows"}) {
+    EXPECT_TRUE(contains(text.out, part)) << part << "\n" << text.out;
+  }
+  const json cache =
+      parsed(quire({"inspect", "-m", file, "--budget", "1MiB", "--json"})).at("cache");
+  ASSERT_EQ(cache.at("groups").size(), 2u);
+  EXPECT_EQ(cache.at("groups")[0].at("window"), 32);
+  EXPECT_EQ(cache.at("groups")[1].at("window"), 0);
+  EXPECT_EQ(cache.at("bytes_per_token_past_windows"), 256);
+  EXPECT_GT(cache.at("tokens_that_fit"), 1024);
+}
+
 }  // namespace
 }  // namespace quire

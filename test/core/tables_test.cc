@@ -362,10 +362,21 @@ TEST(TablesTest, WindowTapsComeWithTheirRowsAndGoWithTheStep) {
   tables.publish();
   tables.check_invariants();
   EXPECT_EQ(sequence->window_rows, 7u);
-  tables.drop_taps(*sequence);
-  tables.settle(*sequence);
+  EXPECT_EQ(sequence->window_end, 120u);
+
+  // A step that finds no room leaves the sums; one that begins a new window clears them.
+  PagedList<std::int64_t>& sums = tables.lane(*sequence, {0, 1}).taps;
+  sums[5] = 11;
+  const std::vector<Growth> endless{{sequence, 1u << 20, 7}}, next{{sequence, 9, 3}};
+  EXPECT_FALSE(tables.grow(endless));
+  EXPECT_EQ(sums[5], 11);
+  EXPECT_EQ(sequence->window_rows, 7u);
+  ASSERT_TRUE(tables.grow(next));
+  EXPECT_EQ(sums[5], 0);
+  tables.publish();
   tables.check_invariants();
-  EXPECT_EQ(sequence->window_rows, 0u);
+  EXPECT_EQ(sequence->window_rows, 3u);
+  EXPECT_EQ(sequence->window_end, 129u);
 }
 
 TEST(TablesTest, SharedBlocksDieWhenTheirLastReaderHasEvictedThem) {

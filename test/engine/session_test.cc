@@ -25,10 +25,11 @@ Tokens prompt_of(std::uint32_t length, std::uint32_t salt = 0) {
 
 struct Bench {
   explicit Bench(std::size_t budget = std::size_t{1} << 20, std::uint32_t context = 100'000,
-                 std::uint32_t max_rows = 512)
+                 std::uint32_t max_rows = 512,
+                 std::vector<LayerShape> layers = test::fake_attention())
       : fake(context) {
-    Result<std::unique_ptr<Cache>> opened = Cache::open(
-        {.layers = test::fake_attention(), .budget_bytes = budget, .max_rows = max_rows});
+    Result<std::unique_ptr<Cache>> opened =
+        Cache::open({.layers = std::move(layers), .budget_bytes = budget, .max_rows = max_rows});
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     cache = *std::move(opened);
     EXPECT_TRUE(fake.attach(*cache).ok());
@@ -158,6 +159,25 @@ TEST(Session, BetweenReviewsAtMostABlockIsAdded) {
   }
 }
 
+// A pool that the prompt fills: what the answer needs is taken from the prompt, not from itself.
+TEST(Session, SnapKvKeepsItsAnswerAndCutsItsPrompt) {
+  Bench bench(std::size_t{512} << 10);
+  GenerateOptions options = with_policy("snapkv:window=16,recent=16");
+  const std::uint32_t prompt = bench.cache->tokens_that_fit(options.policy->needs) - 8;
+  options.max_tokens = 120;
+  const Result<std::unique_ptr<Session>> session = bench.open(options);
+  ASSERT_TRUE(session.ok());
+  const Result<Answer> answer = (*session)->answer(prompt_of(prompt));
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  EXPECT_EQ(answer->kv.prefill, Prefill::kWhole);
+  EXPECT_GT(answer->kv.entries_dropped, 0u);
+  const std::vector<Position> kept = *bench.cache->positions((*session)->sequence(), 1, 1);
+  // The prompt's own window of 16 rows and the 119 rows of the answer are all there.
+  const auto own = std::ranges::lower_bound(kept, prompt - 16);
+  EXPECT_EQ(kept.end() - own, 16 + 119);
+  EXPECT_LT(static_cast<std::uint32_t>(own - kept.begin()), prompt - 16);
+}
+
 TEST(Session, KeepInBytesHoldsForTheWholeSequence) {
   Bench bench;
   auto options = with_policy("sink-recency", {Keep::Unit::kBytes, 256 * 1024});
@@ -165,6 +185,36 @@ TEST(Session, KeepInBytesHoldsForTheWholeSequence) {
   const Answer answer = bench.ask(prompt_of(700), options);
   EXPECT_LE(answer.kv.bytes_now, 256u * 1024);
   EXPECT_GT(answer.kv.bytes_now, 180u * 1024);
+}
+
+// The first layer sees 48 positions: it holds those, whatever is kept of the second.
+TEST(Session, WindowLayersHoldTheirWindowAndTheRestIsCut) {
+  std::vector<LayerShape> layers = test::fake_attention();
+  layers[0].window = 48;
+  Bench bench(std::size_t{1} << 20, 100'000, 512, layers);
+  auto options = with_policy("sink-recency", {Keep::Unit::kBytes, 128 * 1024});
+  options.max_tokens = 100;
+  const Answer answer = bench.ask(prompt_of(700), options);
+  EXPECT_LE(answer.kv.bytes_now, 128u * 1024);
+  EXPECT_GT(answer.kv.bytes_now, 90u * 1024);
+
+  Bench small(std::size_t{512} << 10, 100'000, 512, layers);
+  const std::uint32_t capacity = small.cache->tokens_that_fit();
+  const Answer streamed = small.ask(prompt_of(8 * capacity), with_policy("sink-recency"));
+  EXPECT_EQ(streamed.finish, Finish::kLength) << streamed.error.message();
+  EXPECT_LE(streamed.kv.bytes_peak, std::size_t{512} << 10);
+  EXPECT_GT(streamed.kv.tokens_kept_mean, capacity * 0.7);
+}
+
+TEST(Session, WithWindowsAloneAPolicyHasNothingToDo) {
+  std::vector<LayerShape> layers = test::fake_attention();
+  for (LayerShape& layer : layers) layer.window = 48;
+  Bench bench(std::size_t{640} << 10, 100'000, 512, layers);
+  EXPECT_NE(refusal(bench.open(with_policy("h2o"))).find("every layer of this model has a window"),
+            std::string::npos);
+  const Answer answer = bench.ask(prompt_of(5000));
+  EXPECT_EQ(answer.finish, Finish::kLength) << answer.error.message();
+  EXPECT_FALSE(answer.kv.lossy);
 }
 
 TEST(Session, PercentIsOfThePromptAndNeverBelowTheProtection) {

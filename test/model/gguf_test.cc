@@ -164,6 +164,51 @@ TEST_F(GgufTest, TensorsThatAreMissingOrOfTheWrongShape) {
          Code::kUnsupported, "blk.0.attn_norm.weight");
 }
 
+TEST_F(GgufTest, ArchitecturesNeedTheirOwnTensorsAndKeys) {
+  const auto without = [](const char* name) {
+    return [name](const std::string& tensor) { return tensor == name; };
+  };
+  expect(load({.architecture = "qwen3", .leave_out = without("blk.1.attn_q_norm.weight")}),
+         Code::kCorrupt, "blk.1.attn_q_norm.weight");
+  expect(load({.architecture = "qwen3",
+               .edit =
+                   [](gguf_context* file) {
+                     gguf_set_val_str(file, "general.architecture", "qwen2");
+                     for (const char* key : {"block_count", "context_length", "embedding_length",
+                                             "feed_forward_length", "attention.head_count"}) {
+                       const std::string from = std::string("qwen3.") + key;
+                       gguf_set_val_u32(file, (std::string("qwen2.") + key).c_str(),
+                                        gguf_get_val_u32(file, gguf_find_key(file, from.c_str())));
+                     }
+                     gguf_set_val_u32(file, "qwen2.attention.head_count_kv", 2);
+                     gguf_set_val_f32(file, "qwen2.attention.layer_norm_rms_epsilon", 1e-5f);
+                   }}),
+         Code::kUnsupported, "blk.0.attn_k_norm.weight");
+
+  const auto gemma3 = [&](std::function<void(gguf_context*)> edit) {
+    return load({.architecture = "gemma3", .window = 32, .edit = std::move(edit)});
+  };
+  EXPECT_TRUE(gemma3({}).ok());
+  expect(load({.architecture = "gemma3", .leave_out = without("blk.0.post_ffw_norm.weight")}),
+         Code::kCorrupt, "blk.0.post_ffw_norm.weight");
+  expect(gemma3([](gguf_context* file) {
+           const bool three[] = {true, true, false};
+           gguf_set_arr_data(file, "gemma3.attention.sliding_window_pattern", GGUF_TYPE_BOOL, three,
+                             3);
+         }),
+         Code::kCorrupt, "gemma3.attention.sliding_window_pattern");
+  expect(gemma3([](gguf_context* file) {
+           gguf_set_val_u32(file, "gemma3.attention.sliding_window_pattern", 0);
+         }),
+         Code::kUnsupported, "gemma3.attention.sliding_window_pattern");
+  expect(gemma3([](gguf_context* file) {
+           gguf_set_val_u32(file, "gemma3.attention.sliding_window", ~0u);
+         }),
+         Code::kUnsupported, "gemma3.attention.sliding_window");
+  expect(gemma3([](gguf_context* file) { gguf_set_val_f32(file, "gemma3.rope.freq_base_swa", 0); }),
+         Code::kCorrupt, "gemma3.rope.freq_base_swa");
+}
+
 TEST_F(GgufTest, TokenizersThatAreMissingOrBroken) {
   expect(load_edited([](gguf_context* file) { gguf_remove_key(file, "tokenizer.ggml.model"); }),
          Code::kCorrupt, "no tokenizer");

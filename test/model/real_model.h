@@ -13,6 +13,7 @@
 namespace quire::test {
 
 constexpr char kSmolLm[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
+constexpr char kGemma3[] = "gemma-3-270m-q4_k_m.gguf";
 constexpr char kQwenCoder[] = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
 // Tests run in the repository root.

@@ -1,6 +1,7 @@
 // Goal: our graph computes what libllama computes, for every feature of an architecture.
-// Method: tiny random models with f32 weights and KV, one per feature; the logits of 60 rows read
-// in uneven chunks differ from libllama's by at most a thousandth of the largest one.
+// Method: tiny random models with f32 weights and KV, one per feature; the logits of 60 rows (or of
+// more than three windows) read in uneven chunks differ from libllama's by at most a thousandth of
+// the largest one.
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@ constexpr double kTolerance = 1e-3;  // of the largest |logit|
 struct Case {
   const char* name;
   test::TinyModel tiny;
+  std::size_t rows = 60;
 };
 
 class TinyParity : public testing::TestWithParam<Case> {};
@@ -40,10 +42,10 @@ TEST_P(TinyParity, LogitsAreLibllamas) {
     test::Oracle libllama(file.path(), {.kv_type = GGML_TYPE_F32, .context = 512, .threads = 1});
     ASSERT_TRUE(libllama.ok());
 
-    constexpr std::size_t kRows = 60;
-    const auto tokens = random_tokens(kRows, ours.vocabulary());
-    const auto got = ours.read(ours.start(), tokens, 13, kRows);
-    const auto want = libllama.logits(tokens, kRows);
+    const std::size_t rows = GetParam().rows;
+    const auto tokens = random_tokens(rows, ours.vocabulary());
+    const auto got = ours.read(ours.start(), tokens, 13, rows);
+    const auto want = libllama.logits(tokens, rows);
     ASSERT_EQ(got.size(), want.size());
     double largest = 0, difference = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -54,6 +56,38 @@ TEST_P(TinyParity, LogitsAreLibllamas) {
     EXPECT_LE(difference, kTolerance * largest);
     RecordProperty(deterministic ? "row_by_row" : "ggml", std::to_string(difference / largest));
   }
+}
+
+// 4 window layers and 2 full ones, whose rotations differ.
+test::TinyModel tiny_gemma3(std::function<void(gguf_context*)> edit = {}) {
+  return {.architecture = "gemma3",
+          .layers = 6,
+          .heads = 4,
+          .kv_heads = 1,
+          .width = 160,
+          .window = 32,
+          .tied = true,
+          .edit = [edit = std::move(edit)](gguf_context* file) {
+            gguf_set_val_u32(file, "gemma3.attention.sliding_window_pattern", 3);
+            gguf_set_val_f32(file, "gemma3.rope.freq_base", 1e6f);
+            if (edit) edit(file);
+          }};
+}
+
+void linear_scaling(gguf_context* file) {
+  gguf_set_val_str(file, "gemma3.rope.scaling.type", "linear");
+  gguf_set_val_f32(file, "gemma3.rope.scaling.factor", 8);
+}
+
+void flags_and_local_base(gguf_context* file) {
+  constexpr bool kWindowed[] = {false, true, true, false, true, true};
+  gguf_set_arr_data(file, "gemma3.attention.sliding_window_pattern", GGUF_TYPE_BOOL, kWindowed, 6);
+  gguf_set_val_f32(file, "gemma3.rope.freq_base_swa", 500);
+  gguf_set_val_f32(file, "gemma3.final_logit_softcapping", 30);
+}
+
+void no_window(gguf_context* file) {
+  gguf_remove_key(file, "gemma3.attention.sliding_window");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -71,7 +105,30 @@ INSTANTIATE_TEST_SUITE_P(
              {.architecture = "qwen2",
               .rope_scaling = "yarn",
               .rope_factor = 2,
-              .rope_original_context = 512}}),
+              .rope_original_context = 512}},
+        Case{"Qwen3", {.architecture = "qwen3"}},
+        Case{"Qwen3WideHeads",
+             {.architecture = "qwen3",
+              .heads = 4,
+              .kv_heads = 2,
+              .head_size = 128,
+              .width = 192,
+              .tied = true}},
+        Case{"Gemma3", tiny_gemma3(), 110}, Case{"Gemma3Scaled", tiny_gemma3(linear_scaling), 110},
+        Case{"Gemma3Flags", tiny_gemma3(flags_and_local_base), 110},
+        Case{"Gemma3NoWindow", tiny_gemma3(no_window), 110},
+        // The size with another scale; and no pattern in the file: each sixth layer is full.
+        Case{"Gemma3Of62Layers",
+             {.architecture = "gemma3",
+              .layers = 62,
+              .heads = 2,
+              .kv_heads = 1,
+              .width = 96,
+              .window = 32,
+              .feed_forward = 96},
+             80},
+        Case{"Exaone", {.architecture = "exaone", .rope_factors = true}},
+        Case{"InternLm2", {.architecture = "internlm2"}}),
     [](const auto& entry) { return std::string(entry.param.name); });
 
 }  // namespace

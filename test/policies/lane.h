@@ -16,6 +16,7 @@ struct Lane {
   std::vector<Position> position;
   std::vector<float> tap, tap_per_head, key_norm, value_norm;
   std::uint32_t layer = 0, head = 0, group = 1, window_rows = 0;
+  Position after_window = 0;  // entries that came after the window's rows
 
   std::uint32_t live() const { return static_cast<std::uint32_t>(position.size()); }
 
@@ -23,7 +24,10 @@ struct Lane {
     EntryView view{
         .live = live(), .layer = layer, .head = head, .group = group, .position = position};
     if (needs.tap != Tap::kNone) view.tap = tap;
-    if (needs.tap == Tap::kLastRows) view.window_rows = window_rows;
+    if (needs.tap == Tap::kLastRows && live() > 0) {
+      view.window_rows = window_rows;
+      view.window_end = position.back() + 1 - after_window;
+    }
     if (needs.per_head) view.tap_per_head = tap_per_head;
     if (needs.norms) view.key_norm = key_norm, view.value_norm = value_norm;
     return view;

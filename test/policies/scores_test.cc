@@ -77,13 +77,36 @@ TEST(SnapKv, AveragesNeighboursThatExist) {
             (Scores{5, 0, 0, 0, 0, 10, kOwnWindow, kOwnWindow}));
 }
 
-TEST(SnapKv, WithoutAWindowWhatWasChosenBeforeStays) {
+TEST(SnapKv, BeforeTheWindowNewerEntriesStay) {
   const test::Lane lane = tapped(Scores(8, 0), 0);
   for (const char* name : {"snapkv", "snapkv-ahead"}) {
     const Policy policy = make(std::string(name) + ":sinks=1,recent=2");
     EXPECT_EQ(test::choose_with(policy, lane, test::score_of(policy, lane), 6),
-              (std::vector<Ordinal>{0, 1, 2, 3, 6, 7}));
+              (std::vector<Ordinal>{0, 3, 4, 5, 6, 7}));
   }
+}
+
+// A prompt of 6 tokens, the last 2 of which judged, and an answer of 4.
+TEST(SnapKv, TheAnswerIsKeptAndThePromptReviewedByTheSameSums) {
+  test::Lane lane = tapped({1, 9, 5, 3, 7, 7, 0, 0, 0, 0}, 2);
+  lane.after_window = 4;
+  EXPECT_EQ(test::score_of(make("snapkv:pool=1"), lane),
+            (Scores{0.5f, 4.5f, 2.5f, 1.5f, kOwnWindow, kOwnWindow, kOwnWindow, kOwnWindow,
+                    kOwnWindow, kOwnWindow}));
+  for (const char* spec :
+       {"snapkv:pool=1,sinks=0,recent=1", "snapkv-ahead:length=1,sinks=0,recent=1"}) {
+    const Policy policy = make(spec);
+    const Scores score = test::score_of(policy, lane);
+    EXPECT_EQ(test::choose_with(policy, lane, score, 8),
+              (std::vector<Ordinal>{1, 2, 4, 5, 6, 7, 8, 9}));
+    EXPECT_EQ(test::choose_with(policy, lane, score, 3), (std::vector<Ordinal>{7, 8, 9}));
+  }
+  // What is left of the prompt after its window went is still pooled.
+  lane = tapped({4, 8, 0, 0}, 1);
+  lane.position = {0, 1, 9, 10};
+  lane.after_window = 2;
+  lane.tap = {4, 8, 0, 0};
+  EXPECT_EQ(test::score_of(make("snapkv:pool=3"), lane), (Scores{6, 6, kOwnWindow, kOwnWindow}));
 }
 
 TEST(SnapKv, NeighboursAreNeighboursInTheText) {
@@ -99,7 +122,9 @@ TEST(SnapKv, AgreesWithItsPlainestFormOnRandomLanes) {
   for (int round = 0; round < 50; ++round) {
     const auto live = static_cast<std::uint32_t>(2 + random() % 300);
     const test::Lane lane = test::random_lane(random, live);
-    const std::uint32_t own = std::min({64u, lane.window_rows, live});
+    const Position last = lane.position.back();
+    const auto own = static_cast<std::uint32_t>(std::ranges::count_if(
+        lane.position, [&](Position p) { return last - p < lane.window_rows; }));
     const Scores average = test::score_of(make("snapkv"), lane);
     const Scores ahead = test::score_of(make("snapkv-ahead"), lane);
     for (std::uint32_t i = 0; i < live - own; ++i) {

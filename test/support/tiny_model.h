@@ -16,8 +16,10 @@
 namespace quire::test {
 
 struct TinyModel {
-  std::string architecture = "llama";  // or qwen2: gpt2 tokenizer, biases on q, k, v
+  std::string architecture = "llama";  // or qwen2 (gpt2 tokenizer, biases on q, k, v), qwen3 ...
   std::uint32_t layers = 2, heads = 4, kv_heads = 2, head_size = 64;
+  std::uint32_t width = 0;   // of the embedding; 0: heads x head_size
+  std::uint32_t window = 0;  // gemma3: of all layers but each 6th, or as `edit` says
   std::uint32_t feed_forward = 192, context = 1024;
   bool tied = false;
   bool rope_factors = false;  // Llama 3's rope_freqs.weight
@@ -29,7 +31,8 @@ struct TinyModel {
   std::uint64_t seed = 1;
   std::function<void(gguf_context*)> edit{};                   // keys, before writing
   std::function<bool(const std::string& tensor)> leave_out{};  // tensors not to write
-  std::uint32_t embedding() const { return heads * head_size; }
+  std::uint32_t embedding() const { return width > 0 ? width : heads * head_size; }
+  bool gemma() const { return architecture == "gemma3"; }
 };
 
 namespace tiny {
@@ -107,7 +110,7 @@ inline void set_texts(gguf_context* file, const char* key, const std::vector<std
 }
 
 inline std::uint32_t write_tokenizer(gguf_context* file, const TinyModel& model) {
-  const bool pieces = model.architecture == "llama";
+  const bool pieces = model.architecture == "llama" || model.gemma();
   const Words words = pieces ? piece_words() : byte_pair_words();
   gguf_set_val_str(file, "tokenizer.ggml.model", pieces ? "llama" : "gpt2");
   set_texts(file, "tokenizer.ggml.tokens", words.texts);
@@ -145,6 +148,11 @@ inline void write_shape(gguf_context* file, const TinyModel& model) {
   u32("attention.head_count", model.heads);
   u32("attention.head_count_kv", model.kv_heads);
   u32("rope.dimension_count", model.head_size);
+  if (model.width > 0) {
+    u32("attention.key_length", model.head_size);
+    u32("attention.value_length", model.head_size);
+  }
+  if (model.window > 0) u32("attention.sliding_window", model.window);
   gguf_set_val_f32(file, (prefix + "attention.layer_norm_rms_epsilon").c_str(), 1e-5f);
   gguf_set_val_f32(file, (prefix + "rope.freq_base").c_str(), 10000);
   if (!model.rope_scaling.empty()) {
@@ -207,17 +215,26 @@ class Tensors {
 inline void write_layer(Tensors& tensors, const TinyModel& model, std::uint32_t layer) {
   const std::string block = "blk." + std::to_string(layer) + ".";
   const std::uint32_t width = model.embedding();
+  const std::uint32_t q_width = model.heads * model.head_size;
   const std::uint32_t kv_width = model.kv_heads * model.head_size;
   tensors.vector(block + "attn_norm.weight", width, 1);
   // Larger queries make attention choose, so that a wrong rotation or scale shows.
-  tensors.matrix(block + "attn_q.weight", width, width, 2);
+  tensors.matrix(block + "attn_q.weight", width, q_width, 2);
   tensors.matrix(block + "attn_k.weight", width, kv_width, 2);
   tensors.matrix(block + "attn_v.weight", width, kv_width);
-  tensors.matrix(block + "attn_output.weight", width, width);
+  tensors.matrix(block + "attn_output.weight", q_width, width);
   if (model.architecture == "qwen2") {
-    tensors.vector(block + "attn_q.bias", width, 0, 0.5f);
+    tensors.vector(block + "attn_q.bias", q_width, 0, 0.5f);
     tensors.vector(block + "attn_k.bias", kv_width, 0, 0.5f);
     tensors.vector(block + "attn_v.bias", kv_width, 0, 0.5f);
+  }
+  if (model.architecture == "qwen3" || model.gemma()) {
+    tensors.vector(block + "attn_q_norm.weight", model.head_size, 2);
+    tensors.vector(block + "attn_k_norm.weight", model.head_size, 2);
+  }
+  if (model.gemma()) {
+    tensors.vector(block + "post_attention_norm.weight", width, 1);
+    tensors.vector(block + "post_ffw_norm.weight", width, 1);
   }
   tensors.vector(block + "ffn_norm.weight", width, 1);
   tensors.matrix(block + "ffn_gate.weight", width, model.feed_forward);
