@@ -53,7 +53,8 @@ bool machine_has_f16c() {  // clang 14 cannot be asked by name
 
 bool x86_has(Isa isa) {
   constexpr unsigned kAvxVnniBit = 1u << 4, kAvx512VnniBit = 1u << 11;
-  constexpr unsigned kAmxBits = 1u << 24 | 1u << 25;  // tiles, 8-bit products
+  constexpr unsigned kAvx512Bf16Bit = 1u << 5;
+  constexpr unsigned kAmxBits = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tiles, 8-bit products
   switch (isa) {
     case Isa::kAvx2:
       // __builtin_cpu_supports also asks the operating system whether it saves the wide registers.
@@ -68,7 +69,8 @@ bool x86_has(Isa isa) {
     case Isa::kAvx512Vnni:
       return x86_has(Isa::kAvx512) && (extended_features(0).c & kAvx512VnniBit) != 0;
     case Isa::kAmx:
-      return x86_has(Isa::kAvx512Vnni) && (extended_features(0).d & kAmxBits) == kAmxBits;
+      return x86_has(Isa::kAvx512Vnni) && (extended_features(1).a & kAvx512Bf16Bit) != 0 &&
+             (extended_features(0).d & kAmxBits) == kAmxBits;
     default:
       return false;
   }

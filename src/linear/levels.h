@@ -13,6 +13,7 @@ const Kernels& avxvnni_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512vnni_kernels();
 const Kernels& amx_kernels();
+const Kernels& amx_chunk_kernels();
 
 // Bytes from the first record to that of a row's group.
 constexpr std::size_t record_offset(std::uint32_t rows, std::uint32_t inputs, std::uint32_t row,

@@ -50,6 +50,10 @@ static_assert(sizeof(RowRecord) == kRecordBytes);
 constexpr std::size_t rows_bytes(std::uint32_t rows, std::uint32_t inputs) {
   return std::size_t{rows} * (inputs / kGroup) * kRecordBytes;
 }
+// Enough for the records of Kernels::chunk too.
+constexpr std::size_t rows_bytes_most(std::uint32_t rows, std::uint32_t inputs) {
+  return std::size_t{rows + 15} / 16 * 16 * inputs * 2;
+}
 
 enum class Activation : std::uint8_t { kSilu, kGelu };
 
@@ -91,7 +95,12 @@ struct Kernels {
   void (*multiply)(const Matrix& weight, const float* bias, const float* add,
                    const std::byte* records, std::uint32_t rows, std::uint32_t begin,
                    std::uint32_t end, float* out);
+
+  // Faster ones for at least kChunkRows rows, with records of their own form and other bits than
+  // these: for those who do not mind that a row's bits depend on the number of rows.  Or null.
+  const Kernels* chunk = nullptr;
 };
+constexpr std::uint32_t kChunkRows = 64;
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
 const Kernels& kernels_for(Isa limit);

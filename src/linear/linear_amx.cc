@@ -7,56 +7,48 @@
 
 #include "linear/lanes_avx512vnni.h"
 #include "linear/multiply_impl.h"
+#include "linear/tiles_amx.h"
 
 namespace quire::linear {
 namespace {
 
-constexpr std::uint32_t kTileRows = 16;
 // Below this many rows a tile is mostly empty and unpacking into it costs more than it saves.
 constexpr std::uint32_t kFewestRows = 8;
 
-// Palette 1 of the architecture: bytes a row and rows of each of 8 tiles.
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-static_assert(sizeof(TileConfig) == 64);
-
-// Tiles 0-3: sums [16 rows][16 outputs] i32.  4, 5: rows [16][32 inputs] i8.  6, 7: codes of two
-// panels [8][16 outputs][4 inputs].
-class Tiles {
- public:
-  Tiles() {
-    TileConfig config;
-    for (std::uint32_t tile = 0; tile < 8; ++tile) {
-      config.row_bytes[tile] = tile == 4 || tile == 5 ? kGroup : 64;
-      config.rows[tile] = tile < 6 ? kTileRows : 8;
-    }
-    // g++ 12's own intrinsic names 8 bytes as its input and lets the other stores go.
-    asm volatile("ldtilecfg %0" : : "m"(config));
+constexpr TileConfig kTiles = [] {
+  // 0, 1: sums [16 rows][16 outputs] i32 of two panels.  2, 3: rows [16][32 inputs] i8 of two
+  // groups.  4-7: codes [8][16 outputs][4 inputs] of two groups of two panels.
+  TileConfig config;
+  for (std::uint32_t tile = 0; tile < 8; ++tile) {
+    config.row_bytes[tile] = tile == 2 || tile == 3 ? kGroup : 64;
+    config.rows[tile] = tile < 4 ? kTileRows : 8;
   }
-  ~Tiles() { asm volatile("tilerelease"); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-};
+  return config;
+}();
 
-void fence() {  // the intrinsics do not say which memory they touch
-  asm volatile("" : : : "memory");
-}
-
-// sums[2][16][16] = rows [16] records by the two panels' codes in tiles 6 and 7.
-template <bool kSigned>
+// sums [2 panels][16][16] = rows (16 records) by the codes of group kGroupTile of the tiles.
+template <bool kSigned, int kWhich>
 void tile_products(const std::byte* records, std::int32_t* sums) {
   _tile_zero(0);
   _tile_zero(1);
-  _tile_loadd(4, records, kRecordBytes);
-  if constexpr (kSigned) {
-    _tile_dpbssd(0, 4, 6);
-    _tile_dpbssd(1, 4, 7);
+  if constexpr (kWhich == 0) {
+    _tile_loadd(2, records, kRecordBytes);
+    if constexpr (kSigned) {
+      _tile_dpbssd(0, 2, 4);
+      _tile_dpbssd(1, 2, 5);
+    } else {
+      _tile_dpbsud(0, 2, 4);
+      _tile_dpbsud(1, 2, 5);
+    }
   } else {
-    _tile_dpbsud(0, 4, 6);
-    _tile_dpbsud(1, 4, 7);
+    _tile_loadd(3, records, kRecordBytes);
+    if constexpr (kSigned) {
+      _tile_dpbssd(0, 3, 6);
+      _tile_dpbssd(1, 3, 7);
+    } else {
+      _tile_dpbsud(0, 3, 6);
+      _tile_dpbsud(1, 3, 7);
+    }
   }
   _tile_stored(0, sums, 64);
   _tile_stored(1, sums + kTileRows * kPanel, 64);
@@ -70,6 +62,16 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
   using Cursor = typename Base::Cursor;
   static constexpr bool kSigned = kShape.zero != 0;
 
+  // Products of 16 rows and one or two groups whose sums wait to be scaled and added: the tiles
+  // work on the next ones meanwhile.
+  struct Step {
+    alignas(64) std::int32_t sums[2][2][kTileRows][kPanel];  // [group][panel]
+    const Scale (*scale)[2];                                 // [group][panel]
+    const std::byte* records[2];                             // [group]
+    float (*acc)[2 * kPanel];
+    std::uint32_t rows, groups = 0;
+  };
+
   // A group's codes of both panels into `to` [2][8][64], zero taken off.
   static void unpack(const Cursor* at, std::byte* to) {
     for (std::uint32_t u = 0; u < 2; ++u) {
@@ -77,68 +79,93 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
       codes.load(at[u].data);
       for (std::uint32_t j = 0; j < 8; ++j) {
         __m512i code = codes.v[j];
-        if constexpr (kSigned)
+        if constexpr (kSigned) {
           code = _mm512_sub_epi8(code, _mm512_set1_epi8(static_cast<char>(kShape.zero)));
+        }
         _mm512_store_si512(to + u * 512 + j * 64, code);
       }
     }
   }
 
-  static void add(const std::int32_t* sums, const Scale* scale, const std::byte* records,
-                  std::uint32_t rows, float (*acc)[2 * kPanel]) {
-    for (std::uint32_t r = 0; r < rows; ++r, records += kRecordBytes) {
-      const __m512 da = Lanes::all_of(records + offsetof(RowRecord, scale));
-      for (std::uint32_t u = 0; u < 2; ++u) {
-        __m512 sum = _mm512_load_ps(acc[r] + u * kPanel);
-        const __m512i dot = _mm512_load_si512(sums + (u * kTileRows + r) * kPanel);
-        sum = Lanes::fma(Lanes::to_float(dot), Lanes::times(scale[u].d[0], da), sum);
-        if constexpr (kShape.minimum()) {
-          sum = Lanes::fma(scale[u].m, Lanes::all_of(records + offsetof(RowRecord, sum)), sum);
+  template <std::uint32_t kGroups>
+  static void add_groups(const Step& step) {
+    for (std::uint32_t r = 0; r < step.rows; ++r) {
+      __m512 sum[2] = {_mm512_load_ps(step.acc[r]), _mm512_load_ps(step.acc[r] + kPanel)};
+      for (std::uint32_t g = 0; g < kGroups; ++g) {
+        const std::byte* record = step.records[g] + r * kRecordBytes;
+        const __m512 da = Lanes::all_of(record + offsetof(RowRecord, scale));
+        for (std::uint32_t u = 0; u < 2; ++u) {
+          const Scale& scale = step.scale[g][u];
+          const __m512 dot = Lanes::to_float(_mm512_load_si512(step.sums[g][u][r]));
+          sum[u] = Lanes::fma(dot, Lanes::times(scale.d[0], da), sum[u]);
+          if constexpr (kShape.minimum()) {
+            const __m512 row_sum = Lanes::all_of(record + offsetof(RowRecord, sum));
+            sum[u] = Lanes::fma(scale.m, row_sum, sum[u]);
+          }
         }
-        _mm512_store_ps(acc[r] + u * kPanel, sum);
       }
+      _mm512_store_ps(step.acc[r], sum[0]);
+      _mm512_store_ps(step.acc[r] + kPanel, sum[1]);
     }
+  }
+  static void add(const Step& step) {
+    if (step.groups == 2) add_groups<2>(step);
+    if (step.groups == 1) add_groups<1>(step);
   }
 
   // Up to 64 rows by two panels.
   static void block(Cursor* at, std::uint32_t groups, const std::byte* records, std::uint32_t rows,
                     float (*acc)[2 * kPanel]) {
-    alignas(64) std::byte codes[2 * 512];
-    alignas(64) std::int32_t sums[2][2 * kTileRows * kPanel];
-    alignas(64) std::byte last[kTileRows * kRecordBytes];
+    alignas(64) std::byte codes[2][2 * 512];
+    alignas(64) std::byte last[2][kTileRows * kRecordBytes];
+    Scale scales[2][2][2];  // of this pair of groups and the one before: [pair][group][panel]
+    Step steps[2];
+    std::uint32_t turn = 0;
     for (std::uint32_t r = 0; r < rows; ++r) std::fill(acc[r], acc[r] + 2 * kPanel, 0.0f);
-    const std::uint32_t whole = rows / kTileRows, rest = rows % kTileRows;
-    for (std::uint32_t g = 0; g < groups; ++g, records += rows * kRecordBytes) {
-      Scale scale[2];
-      for (std::uint32_t u = 0; u < 2; ++u) {
-        if (kShape.super() && g % kSuperGroups == 0) {
-          at[u].header = at[u].data;
-          at[u].data += kShape.header_bytes();
+    const std::uint32_t whole = rows / kTileRows * kTileRows, rest = rows - whole;
+    for (std::uint32_t g = 0; g < groups; g += 2, records += 2 * rows * kRecordBytes) {
+      const std::uint32_t now = std::min(2u, groups - g);
+      Scale(*scale)[2] = scales[g / 2 % 2];
+      for (std::uint32_t i = 0; i < now; ++i) {
+        for (std::uint32_t u = 0; u < 2; ++u) {
+          if (kShape.super() && (g + i) % kSuperGroups == 0) {
+            at[u].header = at[u].data;
+            at[u].data += kShape.header_bytes();
+          }
+          scale[i][u] = Base::read_scale(at[u]);
         }
-        scale[u] = Base::read_scale(at[u]);
-      }
-      unpack(at, codes);
-      for (std::uint32_t u = 0; u < 2; ++u) at[u].data += kShape.group_bytes();
-      if (rest != 0) {
-        std::memcpy(last, records + whole * kTileRows * kRecordBytes, rest * kRecordBytes);
+        unpack(at, codes[i]);
+        for (std::uint32_t u = 0; u < 2; ++u) at[u].data += kShape.group_bytes();
+        if (rest != 0) {
+          std::memcpy(last[i], records + (i * rows + whole) * kRecordBytes, rest * kRecordBytes);
+        }
       }
       fence();
-      _tile_loadd(6, codes, 64);
-      _tile_loadd(7, codes + 512, 64);
-      // The next tile's products are under way while this one's sums are added.
-      const std::uint32_t tiles = whole + (rest != 0 ? 1 : 0);
-      for (std::uint32_t t = 0; t <= tiles; ++t) {
-        if (t < tiles) {
-          const std::byte* from = t < whole ? records + t * kTileRows * kRecordBytes : last;
-          tile_products<kSigned>(from, sums[t % 2]);
+      _tile_loadd(4, codes[0], 64);
+      _tile_loadd(5, codes[0] + 512, 64);
+      if (now == 2) {
+        _tile_loadd(6, codes[1], 64);
+        _tile_loadd(7, codes[1] + 512, 64);
+      }
+      for (std::uint32_t first = 0; first < rows; first += kTileRows, turn ^= 1) {
+        Step& step = steps[turn];
+        step.rows = std::min(kTileRows, rows - first);
+        step.groups = now;
+        step.acc = acc + first;
+        step.scale = scale;
+        for (std::uint32_t i = 0; i < now; ++i) {
+          step.records[i] = records + (i * rows + first) * kRecordBytes;
+        }
+        const bool partial = step.rows < kTileRows;
+        tile_products<kSigned, 0>(partial ? last[0] : step.records[0], step.sums[0][0][0]);
+        if (now == 2) {
+          tile_products<kSigned, 1>(partial ? last[1] : step.records[1], step.sums[1][0][0]);
         }
         fence();
-        if (t == 0) continue;
-        const std::uint32_t first = (t - 1) * kTileRows;
-        add(sums[(t - 1) % 2], scale, records + first * kRecordBytes,
-            std::min(kTileRows, rows - first), acc + first);
+        add(steps[turn ^ 1]);
       }
     }
+    add(steps[turn ^ 1]);
   }
 
   static void run(const Matrix& weight, const Target& to, const std::byte* records,
@@ -149,7 +176,7 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
     const std::uint32_t groups = weight.inputs / kGroup;
     const std::size_t bytes = kShape.panel_bytes(weight.inputs);
     alignas(64) float acc[kBlockRows][2 * kPanel];
-    const Tiles tiles;
+    const Tiles tiles(kTiles);
     std::uint32_t panel = begin;
     for (; panel + 2 <= end; panel += 2) {
       for (std::uint32_t first = 0; first < tiled; first += kBlockRows) {
@@ -193,7 +220,12 @@ constexpr Kernels kTable = [] {
 }  // namespace
 
 const Kernels& amx_kernels() {
-  return kTable;
+  static const Kernels table = [] {
+    Kernels with_chunks = kTable;
+    with_chunks.chunk = &amx_chunk_kernels();
+    return with_chunks;
+  }();
+  return table;
 }
 
 }  // namespace quire::linear

@@ -38,7 +38,17 @@ Vector activated(Vector x) {
   return x * Vector::where_less(z, Vector::all(0.0f), e, one) / (one + e);
 }
 
+// Where a group of a row goes as 8-bit codes.
 template <typename Lanes>
+struct CodeRecords {
+  static std::size_t offset(std::uint32_t rows, std::uint32_t inputs, std::uint32_t row,
+                            std::uint32_t group) {
+    return record_offset(rows, inputs, row, group);
+  }
+  static void write(const float* x, std::byte* to) { Lanes::quantize_group(x, to); }
+};
+
+template <typename Lanes, typename Records = CodeRecords<Lanes>>
 struct RowWork {
   using Vector = typename Lanes::Vector;
 
@@ -50,7 +60,7 @@ struct RowWork {
     for (std::uint32_t row = begin; row < end; ++row) {
       for (std::uint32_t g = 0; g < inputs / kGroup; ++g) {
         group(row, g * kGroup, values);
-        Lanes::quantize_group(values, records + record_offset(rows, inputs, row, g));
+        Records::write(values, records + Records::offset(rows, inputs, row, g));
       }
     }
   }
@@ -59,8 +69,8 @@ struct RowWork {
                        std::uint32_t begin, std::uint32_t end, std::byte* records) {
     for (std::uint32_t row = begin; row < end; ++row) {
       for (std::uint32_t g = 0; g < inputs / kGroup; ++g) {
-        Lanes::quantize_group(x + std::size_t{row} * inputs + g * kGroup,
-                              records + record_offset(rows, inputs, row, g));
+        Records::write(x + std::size_t{row} * inputs + g * kGroup,
+                       records + Records::offset(rows, inputs, row, g));
       }
     }
   }

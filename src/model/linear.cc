@@ -73,7 +73,7 @@ const float* floats(const ggml_tensor* tensor) {
 void normalize_node(ggml_tensor* dst, int ith, int nth, void* user) {
   const auto& set = *static_cast<const LinearSet*>(user);
   const ggml_tensor *x = dst->src[0], *weight = dst->src[1];
-  const linear::Kernels& kernels = *set.linears.front()->kernels;
+  const linear::Kernels& kernels = set.kernels_for(x->ne[1]);
   const Range rows = share(x->ne[1], ith, nth);
   auto* records = static_cast<std::byte*>(dst->data);
   if (weight == nullptr) {
@@ -90,9 +90,9 @@ void activate_node(ggml_tensor* dst, int ith, int nth, void* user) {
   const auto& set = *static_cast<const LinearSet*>(user);
   const ggml_tensor *gate = dst->src[0], *up = dst->src[1];
   const Range rows = share(gate->ne[1], ith, nth);
-  set.linears.front()->kernels->activate(set.activation, floats(gate), floats(up), u32(gate->ne[1]),
-                                         u32(gate->ne[0]), u32(rows.begin), u32(rows.end),
-                                         static_cast<std::byte*>(dst->data));
+  set.kernels_for(gate->ne[1])
+      .activate(set.activation, floats(gate), floats(up), u32(gate->ne[1]), u32(gate->ne[0]),
+                u32(rows.begin), u32(rows.end), static_cast<std::byte*>(dst->data));
 }
 
 // dst [outputs x rows] f32, one weight's product after the other; src[0]: records, src[1]: what is
@@ -100,6 +100,7 @@ void activate_node(ggml_tensor* dst, int ith, int nth, void* user) {
 void multiply_node(ggml_tensor* dst, int ith, int nth, void* user) {
   const auto& set = *static_cast<const LinearSet*>(user);
   const std::int64_t rows = dst->src[0]->ne[1];
+  const linear::Kernels& kernels = set.kernels_for(rows);
   const auto* records = static_cast<const std::byte*>(dst->src[0]->data);
   auto* out = static_cast<float*>(dst->data);
   // Kernels work on two panels at once.  All weights' pairs are shared out as one row of work.
@@ -112,8 +113,8 @@ void multiply_node(ggml_tensor* dst, int ith, int nth, void* user) {
     const std::int64_t begin = std::max(mine.begin - first, std::int64_t{0});
     const std::int64_t end = std::min(mine.end - first, pairs);
     if (begin < end) {
-      linear->kernels->multiply(linear->matrix, floats(linear->bias), floats(dst->src[1]), records,
-                                u32(rows), u32(2 * begin), u32(std::min(panels, 2 * end)), out);
+      kernels.multiply(linear->matrix, floats(linear->bias), floats(dst->src[1]), records,
+                       u32(rows), u32(2 * begin), u32(std::min(panels, 2 * end)), out);
     }
     first += pairs;
     out += rows * linear->matrix.outputs;
@@ -188,7 +189,10 @@ std::vector<ggml_tensor*> LayerNodes::products(const LinearSet& set, const Linea
     return results;
   }
   const std::int64_t in = input.x->ne[0], rows = input.x->ne[1];
-  const auto row_bytes = static_cast<std::int64_t>(linear::rows_bytes(1, u32(in)));
+  const bool codes = &set.kernels_for(rows) == set.linears.front()->kernels;
+  const auto row_bytes = static_cast<std::int64_t>(
+      codes ? linear::rows_bytes(1, u32(in))
+            : linear::rows_bytes_most(u32(rows), u32(in)) / static_cast<std::size_t>(rows));
   std::vector<ggml_tensor*> sources{input.x};
   if (input.norm != nullptr) sources.push_back(input.norm);
   if (input.up != nullptr) sources.push_back(input.up);

@@ -92,6 +92,7 @@ Result<std::unique_ptr<Model>> Model::load(ModelOptions options) {
   Result<std::unique_ptr<Weights>> weights =
       Weights::load(*std::move(file), *shape,
                     {.pack = !options.plain_weights,
+                     .deterministic = options.deterministic,
                      .isa = options.isa,
                      .threads = thread_count(options.threads),
                      .progress = options.progress});

@@ -106,11 +106,11 @@ Result<std::unique_ptr<Weights>> Weights::load(GgufFile file, ModelShape& shape,
   Source source(weights->file_, weights->context_.get());
   if (Status status = weights->read(shape, source); !status.ok()) return status;
   if (Status status = weights->place(options); !status.ok()) return status;
-  weights->group(shape);
+  weights->group(shape, options.deterministic);
   return weights;
 }
 
-void Weights::group(const ModelShape& shape) {
+void Weights::group(const ModelShape& shape, bool exact) {
   for (std::uint32_t i = 0; i < layers.size(); ++i) {
     LayerWeights& layer = layers[i];
     layer.key_size = shape.key_size;
@@ -124,6 +124,7 @@ void Weights::group(const ModelShape& shape) {
   for (LayerWeights& layer : layers) {
     for (LinearSet* set :
          {&layer.qkv, &layer.attention_out, &layer.gate_up, &layer.feed_forward_out, &head_set}) {
+      set->exact = exact;
       set->norm_epsilon = shape.norm_epsilon;
       set->activation = shape.architecture->activation;
     }
@@ -189,6 +190,12 @@ Status Weights::read_layer(const ModelShape& shape, std::uint32_t index, Source&
 bool LinearSet::by_panels() const {
   return std::all_of(linears.begin(), linears.end(),
                      [](const Linear* linear) { return linear->kernels != nullptr; });
+}
+
+const linear::Kernels& LinearSet::kernels_for(std::int64_t rows) const {
+  const linear::Kernels& kernels = *linears.front()->kernels;
+  const bool chunk = !exact && kernels.chunk != nullptr && rows >= linear::kChunkRows;
+  return chunk ? *kernels.chunk : kernels;
 }
 
 std::int64_t LinearSet::outputs() const {

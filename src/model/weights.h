@@ -29,11 +29,13 @@ struct Linear {
 // Weights that multiply the same rows, in one node of the graph.
 struct LinearSet {
   std::vector<const Linear*> linears;
+  bool exact = false;  // rows' bits must not depend on the number of rows
   // Of what they multiply, for the nodes that prepare it.
   float norm_epsilon = 0;
   linear::Activation activation = linear::Activation::kSilu;
 
   bool by_panels() const;  // all of them have kernels
+  const linear::Kernels& kernels_for(std::int64_t rows) const;
   std::int64_t outputs() const;
 };
 
@@ -52,6 +54,7 @@ struct LayerWeights {
 
 struct WeightOptions {
   bool pack = true;  // into panels for our own kernels, where these have the type
+  bool deterministic = false;
   Isa isa = Isa::kAuto;
   std::uint32_t threads = 1;  // that pack
   std::function<bool(float)> progress{};
@@ -86,7 +89,7 @@ class Weights {
   Status read(ModelShape& shape, Source& source);
   Status read_layer(const ModelShape& shape, std::uint32_t index, Source& source);
   Status place(const WeightOptions& options);
-  void group(const ModelShape& shape);
+  void group(const ModelShape& shape, bool exact);
   std::vector<Linear*> linears();
 
   GgufFile file_;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Format kAll[] = {Format::kQ4_0, Format::kQ4_1, Format::kQ5_0, Format::kQ5_1,
                            Format::kQ8_0, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K};
-constexpr std::uint32_t kInputs = 512, kOutputs = 16 * 5 - 3;
+constexpr std::uint32_t kInputs = 768, kOutputs = 16 * 5 - 3;
 constexpr std::uint32_t kMost = 3 * kBlockRows + 21;
 
 std::vector<Isa> levels() {
@@ -70,9 +70,11 @@ class LinearTest : public testing::TestWithParam<Format> {
   }
 
   std::vector<float> product(Isa isa, std::uint32_t rows, std::uint32_t parts = 1) {
-    const Kernels& kernels = kernels_for(isa);
-    EXPECT_EQ(kernels.isa, isa);
-    std::vector<std::byte> records(rows_bytes(rows, kInputs));
+    EXPECT_EQ(kernels_for(isa).isa, isa);
+    return product(kernels_for(isa), rows, parts);
+  }
+  std::vector<float> product(const Kernels& kernels, std::uint32_t rows, std::uint32_t parts) {
+    std::vector<std::byte> records(rows_bytes_most(rows, kInputs));
     std::vector<float> out(std::size_t{rows} * kOutputs, 77);
     for (std::uint32_t part = 0; part < parts; ++part) {
       kernels.quantize(x_.data(), rows, kInputs, rows * part / parts, rows * (part + 1) / parts,
@@ -142,6 +144,35 @@ TEST_P(LinearTest, IsTheProduct) {
         bound += size * most / 254;  // half a step of rounding, all of one sign
       }
       ASSERT_NEAR(got[std::size_t{row} * kOutputs + n], want, bound + 1e-4) << row << ", " << n;
+    }
+  }
+}
+
+// Kernels for chunks: bf16, rows independent of each other from kChunkRows rows on.
+TEST_P(LinearTest, ChunksAreTheProductToBfloats) {
+  SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed_);
+  const Kernels* chunk = kernels_for(Isa::kAuto).chunk;
+  if (chunk == nullptr) {
+    EXPECT_FALSE(machine_has(Isa::kAmx));
+    return;
+  }
+  const std::vector<float> most = product(*chunk, kMost, 1);
+  for (std::uint32_t rows = kChunkRows; rows < kMost; rows += 13) {
+    const std::vector<float> some = product(*chunk, rows, 1 + rows % 4);
+    ASSERT_EQ(std::memcmp(some.data(), most.data(), some.size() * sizeof(float)), 0) << rows;
+  }
+  std::vector<float> weights(kInputs);
+  for (std::uint32_t n = 0; n < kOutputs; ++n) {
+    unpack_output(weight_, n, weights.data());
+    for (std::uint32_t row = 0; row < kMost; row += 7) {
+      double want = bias_[n], size = std::abs(bias_[n]);
+      for (std::uint32_t i = 0; i < kInputs; ++i) {
+        const double term = double{weights[i]} * x_[std::size_t{row} * kInputs + i];
+        want += term;
+        size += std::abs(term);
+      }
+      // Each factor is rounded by up to 2^-9 of it.
+      ASSERT_NEAR(most[std::size_t{row} * kOutputs + n], want, size * 0x1p-8) << row << ", " << n;
     }
   }
 }
