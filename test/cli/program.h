@@ -2,8 +2,11 @@
 // status back.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +67,8 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+constexpr int kPipeBytes = 4096;  // the smallest there is: soon full
+
 // A started program whose stdout is a pipe.
 class Program {
  public:
@@ -73,6 +78,7 @@ class Program {
     const std::string in = folder().write("stdin", input);
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
+    EXPECT_EQ(fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes), kPipeBytes);
     pid_ = fork();
     if (pid_ == 0) {
       for (std::string& pair : environment) putenv(pair.data());
@@ -106,7 +112,22 @@ class Program {
     const ssize_t count = read(out_, buffer, sizeof(buffer));
     if (count > 0) ran_.out.append(buffer, static_cast<std::size_t>(count));
   }
-  void interrupt() const { kill(pid_, SIGINT); }
+  // Returns when the program's handler has the signal.
+  void interrupt() const {
+    kill(pid_, SIGINT);
+    while (pending(SIGINT)) sched_yield();
+  }
+  // Reads nothing until the program sleeps in a write to its full stdout.  REQUIRES: it writes on,
+  // in pieces of a few bytes, and computes on one thread.
+  void wait_until_blocked() const {
+    int filled = 0;
+    char now = state();
+    while (now != 'Z' && (filled < kPipeBytes - 16 || now != 'S')) {
+      sched_yield();
+      EXPECT_EQ(ioctl(out_, FIONREAD, &filled), 0);
+      now = state();
+    }
+  }
   const Ran& finish() {
     char buffer[4096];
     for (ssize_t count = 0; (count = read(out_, buffer, sizeof(buffer))) > 0;) {
@@ -121,6 +142,22 @@ class Program {
   }
 
  private:
+  std::string proc(const char* name) const {
+    return read_file("/proc/" + std::to_string(pid_) + "/" + name);
+  }
+  bool pending(int signal) const {
+    const std::string status = proc("status");
+    const std::size_t at = status.find("ShdPnd:");
+    return at != status.npos &&
+           (std::stoull(status.substr(at + 7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  // R runs, S sleeps, Z has ended.
+  char state() const {
+    const std::string stat = proc("stat");  // pid (name) state ...
+    const std::size_t name_end = stat.rfind(')');
+    return name_end == stat.npos || stat.size() < name_end + 3 ? 'Z' : stat[name_end + 2];
+  }
+
   pid_t pid_ = -1;
   int out_ = -1;
   bool waited_ = false;

@@ -261,6 +261,29 @@ TEST(Run, InterruptEndsTheAnswerAndStillReports) {
   EXPECT_FALSE(ran.out.empty());
 }
 
+// Its stdout is full, so it cannot notice the first ctrl-C before the second comes.
+TEST(Run, ASecondInterruptEndsTheProgramAtOnce) {
+  Program program(greedy({"-p", "abc", "-n", "150000"}, tiny_model(200'000)));
+  program.wait_for_output();
+  program.wait_until_blocked();
+  program.interrupt();
+  program.interrupt();
+  const Ran& ran = program.finish();
+  EXPECT_EQ(ran.status, 130);
+  EXPECT_EQ(ran.err, "\n") << "no report: it did not come to its end";
+}
+
+TEST(Run, InAChatAnInterruptEndsTheAnswerAlone) {
+  Program program({"run", "-m", tiny_model(200'000), "--chat", "--raw", "-n", "150000", "--temp",
+                   "0", "--ignore-eos", "--threads", "1"},
+                  "abc\n/quit\n");
+  program.wait_for_output();
+  program.interrupt();
+  const Ran& ran = program.finish();
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.err, "cancelled")) << ran.err;
+}
+
 TEST(Inspect, SaysWhatABudgetHolds) {
   const Ran text = quire({"inspect", "-m", tiny_model(), "--budget", "1MiB"});
   ASSERT_EQ(text.status, 0) << text.err;

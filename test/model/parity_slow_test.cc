@@ -45,6 +45,15 @@ constexpr Passages kQwenCoderPassages = {{{20, 10169},
                                           {700, 7900},
                                           {1200, 563},
                                           {3000, 107}}};
+// Four are longer than the window of 512, one by a chunk and less.
+constexpr Passages kGemma3Passages = {{{20, 107},
+                                       {48, 9300},
+                                       {96, 6380},
+                                       {180, 563},
+                                       {540, 9756},
+                                       {700, 10856},
+                                       {1200, 861},
+                                       {3000, 7900}}};
 
 struct Run {
   std::size_t prompt;  // index
@@ -179,6 +188,11 @@ TEST(ParitySlow, SmolLmChoosesLibllamasTokens) {
 TEST(ParitySlow, QwenCoderChoosesLibllamasTokens) {
   QUIRE_NEED(test::real_model(test::kQwenCoder));
   expect_parity(test::real_model(test::kQwenCoder), kQwenCoderPassages);
+}
+
+TEST(ParitySlow, Gemma3ChoosesLibllamasTokens) {
+  QUIRE_NEED(test::real_model(test::kGemma3));
+  expect_parity(test::real_model(test::kGemma3), kGemma3Passages);
 }
 
 }  // namespace
