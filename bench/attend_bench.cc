@@ -13,11 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "huge_buffer.h"
 #include "kernels/kernels.h"
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -25,30 +23,9 @@
 namespace quire::kernels {
 namespace {
 
+using bench::Buffer;
+
 constexpr std::uint32_t kBlockTokens = 16, kDepth = 4096, kLanes = 90, kChunk = 512;
-
-// In huge pages where the system gives them.
-template <typename T>
-class Buffer {
- public:
-  explicit Buffer(std::size_t count) {
-    constexpr std::size_t kHuge = std::size_t{2} << 20;
-    const std::size_t bytes = (count * sizeof(T) + kHuge - 1) / kHuge * kHuge;
-    data_.reset(static_cast<T*>(std::aligned_alloc(kHuge, bytes)));
-#ifdef __linux__
-    madvise(data_.get(), bytes, MADV_HUGEPAGE);
-#endif
-  }
-  T* get() const {
-    return data_.get();
-  }
-
- private:
-  struct Free {
-    void operator()(T* data) const { std::free(data); }
-  };
-  std::unique_ptr<T, Free> data_;
-};
 
 // Lanes of f16 whose blocks lie in random order in one region, as after a while of serving.
 struct Lanes {
@@ -151,7 +128,7 @@ void decode(benchmark::State& state, const Kernels& level) {
       benchmark::Counter(keys * size * 4 * group, benchmark::Counter::kIsRate);
 }
 
-// group, head size, taps; the last 512 rows of a lane of 4096 + 512
+// group, head size, taps (2: of the last 64 rows only); the last 512 rows of a lane of 4096 + 512
 void prefill(benchmark::State& state, const Kernels& level) {
   const std::uint32_t group = static_cast<std::uint32_t>(state.range(0));
   const std::uint32_t size = static_cast<std::uint32_t>(state.range(1));
@@ -165,6 +142,7 @@ void prefill(benchmark::State& state, const Kernels& level) {
   TapView tap{};
   tap.sum = taps ? sum.data() : nullptr;
   tap.group = Reduce::kMean;
+  tap.first_token = state.range(2) == 2 ? kChunk - 64 : 0;
   for (auto _ : state) {
     level.attend(lane, rows.view, tap, scratch.get());
     benchmark::DoNotOptimize(rows.out.data());
@@ -258,6 +236,7 @@ void register_level(const Kernels& level) {
   };
   auto* one = add("decode", decode)->ArgNames({"group", "size", "taps"});
   auto* many = add("prefill", prefill)->ArgNames({"group", "size", "taps"});
+  many->Args({3, 64, 2});
   for (auto* bench : {one, many}) {
     bench->Args({3, 64, 0})->Args({3, 64, 1});
     if (level.isa != Isa::kScalar) bench->Args({7, 64, 0})->Args({7, 64, 1})->Args({4, 128, 0});

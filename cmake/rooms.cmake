@@ -57,6 +57,12 @@ function(quire_test_program target room label sources links)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/test)
   target_link_libraries(${target} PRIVATE quire_${room} ${links} quire_test_support
                                           GTest::gtest GTest::gtest_main quire_flags)
+  # Compiling the tests is most of a build from clean.  A precompiled header defeats ccache, and
+  # with a warm cache is not needed.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(NOT CMAKE_CXX_COMPILER_LAUNCHER AND NOT CMAKE_CROSSCOMPILING)
+    target_precompile_headers(${target} REUSE_FROM quire_test_precompiled)
+  endif()
   gtest_discover_tests(${target} TEST_PREFIX "${room}." DISCOVERY_TIMEOUT 60
                        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                        PROPERTIES TIMEOUT 1200 LABELS ${label})

@@ -45,6 +45,9 @@ void Work::build(std::span<const StepSegment> segments, const Tables& tables,
   splits_.clear();
   need_ = {};
   partials_needed_ = 0;
+  // Splits come and go with what a step is made of; a layer that has any has fewer whole items.
+  splits_.reserve(layers.size() * kSplitItems);
+  items_.reserve(layers.size() * 2 * kSplitItems);
   for (std::uint32_t layer = 0; layer < layers.size(); ++layer) {
     build_layer(segments, tables, layers[layer], layer);
   }
@@ -125,7 +128,7 @@ void Work::reset_counters(std::size_t layers) {
     taken_ = std::make_unique<std::atomic<std::uint32_t>[]>(layers);
   }
   if (finished_capacity_ < splits_.size()) {
-    finished_capacity_ = splits_.size() * 2;
+    finished_capacity_ = splits_.capacity();
     finished_ = std::make_unique<std::atomic<std::uint32_t>[]>(finished_capacity_);
   }
   for (std::size_t l = 0; l < layers; ++l) taken_[l].store(0, std::memory_order_relaxed);

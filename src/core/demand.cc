@@ -9,9 +9,7 @@
 namespace quire {
 
 Demand::Blocks& Demand::of_format(std::uint32_t group) {
-  std::size_t twin = 0;  // groups that share a format share its slabs
-  while (geometry_.groups[twin].format != geometry_.groups[group].format) ++twin;
-  return formats_[twin];
+  return formats_[static_cast<std::size_t>(geometry_.groups[group].format)];
 }
 
 void Demand::add_extents(std::uint32_t group, std::size_t count) {
@@ -54,13 +52,15 @@ std::size_t Demand::free_slabs() const {
 
 std::size_t Demand::slabs(BlockPlacing placing, bool empty) const {
   std::size_t total = array_slabs(empty);
-  for (std::size_t g = 0; g < formats_.size(); ++g) {
-    const FormatId format = geometry_.groups[g].format;
+  for (std::size_t f = 0; f < formats_.size(); ++f) {
+    const Blocks& blocks = formats_[f];
+    if (blocks.whole_slabs + blocks.rest == 0) continue;
+    const FormatId format{static_cast<std::uint8_t>(f)};
     const std::size_t per_slab = pool_.blocks_per_slab(format);
     const std::size_t room = empty ? 0 : pool_.acquirable(format) - free_slabs() * per_slab;
     const bool spread = placing == BlockPlacing::kSpread;
-    const std::size_t whole = spread ? formats_[g].whole_slabs : 0;
-    const std::size_t rest = formats_[g].rest + (spread ? 0 : formats_[g].whole_slabs * per_slab);
+    const std::size_t whole = spread ? blocks.whole_slabs : 0;
+    const std::size_t rest = blocks.rest + (spread ? 0 : blocks.whole_slabs * per_slab);
     total += whole + (rest > room ? (rest - room + per_slab - 1) / per_slab : 0);
   }
   return total;

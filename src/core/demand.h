@@ -1,9 +1,9 @@
 // How many slabs a set of allocations takes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "core/geometry.h"
 #include "core/pool.h"
@@ -22,8 +22,7 @@ struct SlabNeed {
 // What must be allocated, before it is known where.
 class Demand {
  public:
-  Demand(const Pool& pool, const Geometry& geometry)
-      : pool_(pool), geometry_(geometry), formats_(geometry.groups.size()) {}
+  Demand(const Pool& pool, const Geometry& geometry) : pool_(pool), geometry_(geometry) {}
 
   void add_extents(std::uint32_t group, std::size_t count);
   void add_blocks(std::uint32_t group, std::size_t count) { of_format(group).rest += count; }
@@ -51,11 +50,11 @@ class Demand {
 
   const Pool& pool_;
   const Geometry& geometry_;
-  std::vector<Blocks> formats_;  // by the first group of a format
-  std::size_t arrays_ = 0;       // bytes, as charged
-  std::size_t nodes_ = 0;        // of them, those of nodes
-  std::size_t largest_ = 0;      // of arrays but the first
-  std::size_t grain_ = 0;        // divides every array
+  std::array<Blocks, Pool::kFormatsMax> formats_{};  // by FormatId
+  std::size_t arrays_ = 0;                           // bytes, as charged
+  std::size_t nodes_ = 0;                            // of them, those of nodes
+  std::size_t largest_ = 0;                          // of arrays but the first
+  std::size_t grain_ = 0;                            // divides every array
 };
 
 }  // namespace quire

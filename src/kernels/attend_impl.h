@@ -232,15 +232,19 @@ template <typename V>
 void attend(const LaneView& lane, const QueryView& view, const TapView& tap, float* scratch) {
   const std::uint32_t tap_live = tap.sum != nullptr ? lane.live : 0;
   const Job<V> job(lane, view, tap_live, scratch);
-  const std::uint32_t step = even_step(view.tokens, block_of_tokens(view.group, tap_live));
   const TapRows no_taps = {nullptr, nullptr, 0};
   const TapRows kept = {scratch + job.plan.tap_p, scratch + job.plan.tap_m, tap_tiles(tap_live)};
   float* row_out = scratch + job.plan.row_out;
   RowBlock block;
   TileView tile;
-  for (std::uint32_t token = 0; token < view.tokens; token += step) {
-    const std::uint32_t tokens = smaller(view.tokens - token, step);
-    const TapRows& taps = tap.sum != nullptr && token + tokens > tap.first_token ? kept : no_taps;
+  std::uint32_t tokens = 0;
+  for (std::uint32_t token = 0; token < view.tokens; token += tokens) {
+    // Blocks with taps are smaller, so the tokens before the first tap make blocks of their own.
+    const bool plain = tap.sum == nullptr || token < tap.first_token;
+    const bool tap_later = plain && tap.sum != nullptr && tap.first_token < view.tokens;
+    const std::uint32_t end = tap_later ? tap.first_token : view.tokens;
+    tokens = even_step(end - token, block_of_tokens(view.group, plain ? 0 : tap_live));
+    const TapRows& taps = plain ? no_taps : kept;
     open_block(job, token, tokens, block);
     const auto merge = [&](const Strip& strip, const float* o) {
       merge_tile<V>(strip.rows, block.row_sum + strip.row,

@@ -21,6 +21,10 @@ struct ValueRows {
   std::size_t vector_bytes;  // from 16 values of a row to the next 16
 };
 
+// Runs of V as stored are fetched this many before they are read: 4 blocks of 16 tokens take 600
+// cycles, the time of a read from memory.
+constexpr std::uint32_t kRunsAhead = 4;
+
 // Adds ordinals [seen.begin, seen.end) to out[row * out_stride + 16 * vector].
 // p[row * kScoreStride + ordinal]; `first_byte`: of the first vector in a row of V.
 template <typename V, KvType kType, std::uint32_t kRows, std::uint32_t kVectors>
@@ -38,7 +42,8 @@ void add_values(const ValueRows& values, std::size_t first_byte, Interval seen, 
     const Interval here = overlap({run.first, run.first + run.count}, seen);
     if (here.begin == here.end) continue;
     const std::byte* v = run.v + (here.begin - run.first) * values.row_bytes + first_byte;
-    const std::byte* ahead = values.runs[smaller(n + 1, values.run_count - 1)].v + first_byte;
+    const std::byte* ahead =
+        values.runs[smaller(n + kRunsAhead, values.run_count - 1)].v + first_byte;
     for (std::uint32_t i = here.begin; i < here.end;
          ++i, v += values.row_bytes, ahead += values.row_bytes) {
       V value[kVectors];
