@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "linear/linear.h"
 
 namespace {
@@ -78,7 +79,7 @@ int main(int count, char** arguments) {
     if (inputs % row_inputs(static_cast<Format>(format)) != 0) continue;
     for (const quire::Isa isa : {quire::Isa::kAvx2, quire::Isa::kAvxVnni, quire::Isa::kAvx512,
                                  quire::Isa::kAvx512Vnni, quire::Isa::kAmx}) {
-      if (!machine_has(isa)) continue;
+      if (!quire::kernels::machine_has(isa)) continue;
       for (const std::uint32_t rows : {1u, 4u, 16u, 512u}) {
         measure(static_cast<Format>(format), kNames[format], isa, inputs, outputs, rows);
       }

@@ -52,6 +52,9 @@ struct CacheOptions {
   std::uint32_t block_tokens = 16;  // 8, 16, 32 or 64
   std::uint32_t max_rows = 512;     // rows of one step, all segments together
   Isa isa = Isa::kAuto;
+  // Chunks of rows may take faster kernels, where the machine has some (AMX).  Their results agree
+  // with those of single rows to rounding, no longer to the bit.
+  bool chunk_kernels = false;
 };
 
 // Rows that one sequence adds in a step: its next `rows` positions, in order.

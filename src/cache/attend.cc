@@ -84,7 +84,7 @@ void PagedCache::attend_item(std::uint32_t layer, const WorkItem& item, const fl
     const LanePlace at = tables_.geometry().place(layer, item.head);
     attend_with_taps(lane, rows, segment, item, at, scratch);
   } else {
-    kernels_.attend(lane, rows, {}, scratch.kernel());
+    chunk_kernels_.attend(lane, rows, {}, scratch.kernel());
   }
 }
 

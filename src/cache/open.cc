@@ -125,12 +125,23 @@ Result<std::unique_ptr<Cache>> Cache::open(CacheOptions options) {
   return std::unique_ptr<Cache>(std::move(cache));
 }
 
+namespace {
+
+const kernels::Kernels& choose_chunk_kernels(const CacheOptions& options) {
+  const kernels::Kernels* chunk =
+      options.chunk_kernels ? kernels::chunk_kernels_for(options.isa) : nullptr;
+  return chunk != nullptr ? *chunk : kernels::kernels_for(options.isa);
+}
+
+}  // namespace
+
 PagedCache::PagedCache(CacheOptions options, std::unique_ptr<Memory> memory)
     : options_(std::move(options)),
       memory_(std::move(memory)),
       pool_(*memory_, {.slab_bytes = slab_bytes_of(options_, geometry_of(options_))}),
       tables_(pool_, geometry_of(options_)),
-      kernels_(kernels::kernels_for(options_.isa)) {
+      kernels_(kernels::kernels_for(options_.isa)),
+      chunk_kernels_(choose_chunk_kernels(options_)) {
   for (const LayerShape& layer : options_.layers) {
     const float given = layer.scale;
     scale_.push_back(given != 0 ? given : 1.0f / std::sqrt(static_cast<float>(layer.key_size)));

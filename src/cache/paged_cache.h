@@ -96,7 +96,8 @@ class PagedCache final : public Cache {
   Pool pool_;
   Tables tables_;
   const kernels::Kernels& kernels_;
-  std::vector<float> scale_;  // [layer]
+  const kernels::Kernels& chunk_kernels_;  // of items without taps
+  std::vector<float> scale_;               // [layer]
 
   // The running step.
   std::vector<StepSegment> segments_;

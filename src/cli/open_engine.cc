@@ -52,7 +52,8 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
                        .value_type = kv_type_of(flags.kv_type),
                        .block_tokens = flags.block_tokens,
                        .max_rows = flags.chunk,
-                       .isa = *isa};
+                       .isa = *isa,
+                       .chunk_kernels = !flags.deterministic};
   if (flags.budget.empty()) {
     const std::uint32_t context =
         flags.context == 0 ? info.context : std::min(flags.context, info.context);

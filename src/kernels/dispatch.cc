@@ -8,6 +8,10 @@
 #if !defined(QUIRE_SCALAR_ONLY) && defined(__x86_64__)
 #define QUIRE_X86_LEVELS 1
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace quire {
@@ -51,6 +55,16 @@ bool machine_has_f16c() {  // clang 14 cannot be asked by name
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+// Linux hands out the 8 KiB of tile state to processes that ask for it.
+bool system_grants_tiles() {
+#ifdef __linux__
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // asm/prctl.h, from Linux 5.16
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 bool x86_has(Isa isa) {
   constexpr unsigned kAvxVnniBit = 1u << 4, kAvx512VnniBit = 1u << 11;
   constexpr unsigned kAvx512Bf16Bit = 1u << 5;
@@ -70,7 +84,7 @@ bool x86_has(Isa isa) {
       return x86_has(Isa::kAvx512) && (extended_features(0).c & kAvx512VnniBit) != 0;
     case Isa::kAmx:
       return x86_has(Isa::kAvx512Vnni) && (extended_features(1).a & kAvx512Bf16Bit) != 0 &&
-             (extended_features(0).d & kAmxBits) == kAmxBits;
+             (extended_features(0).d & kAmxBits) == kAmxBits && system_grants_tiles();
     default:
       return false;
   }
@@ -84,6 +98,14 @@ bool machine_has(Isa isa) {
   if (x86_has(isa)) return true;
 #endif
   return isa == Isa::kAuto || isa == Isa::kScalar;
+}
+
+const Kernels* chunk_kernels_for([[maybe_unused]] Isa limit) {
+#ifdef QUIRE_X86_LEVELS
+  const bool any = limit == Isa::kAuto || limit == Isa::kAmx;
+  if (any && machine_has(Isa::kAmx)) return &amx_kernels();
+#endif
+  return nullptr;
 }
 
 const Kernels& kernels_for([[maybe_unused]] Isa limit) {
@@ -105,7 +127,9 @@ std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std
   const std::size_t most =
       tap_live == 0 ? 0 : std::max(kTapFloats, group * tap_tiles(tap_live) * kTileOrdinals);
   const std::size_t maxima = most / kTileOrdinals + 16;
-  return plan_scratch(key_size, value_size, group, 0).total + (tap_live == 0 ? 0 : most + maxima);
+  // Taps never go through the chunk kernels.
+  return plan_scratch(key_size, value_size, group, 0).total +
+         (tap_live == 0 ? plan_chunk(key_size, value_size).total : most + maxima);
 }
 
 }  // namespace kernels

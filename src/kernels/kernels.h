@@ -130,7 +130,9 @@ std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
 const Kernels& kernels_for(Isa limit);
-// Whether the machine can run the level.
+// Faster kernels with other bits for chunks of rows, or null where the machine has none.
+const Kernels* chunk_kernels_for(Isa limit);
+// Whether the machine can run the level; for AMX, Linux is asked for the tile registers.
 bool machine_has(Isa isa);
 // The slow obvious twin of every kernel: same results bit for bit, one loop per formula.
 const Kernels& reference_kernels();

@@ -8,5 +8,6 @@ namespace quire::kernels {
 const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();    // x86-64 only
 const Kernels& avx512_kernels();  // x86-64 only
+const Kernels& amx_kernels();     // x86-64 only; for chunks, see Kernels::chunk
 
 }  // namespace quire::kernels

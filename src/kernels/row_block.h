@@ -68,4 +68,29 @@ struct ScratchPlan {
   return plan;
 }
 
+// Where the chunk kernels' own parts begin, behind ScratchPlan::total, in floats.  Two bf16 take
+// the room of one float, and everything is there as high and low.
+struct ChunkScratch {
+  std::size_t queries = 0;  // [kRowBlock][key_size, up to 32]
+  std::size_t keys = 0;     // [kTileOrdinals][key_size, up to 32]
+  std::size_t values = 0;   // [kTileOrdinals][value_size]
+  std::size_t p = 0;        // [16][kTileOrdinals] bf16
+  std::size_t scores = 0;   // [16][kScoreStride]
+  std::size_t out = 0;      // [16][value_size]
+  std::size_t total = 0;
+};
+
+[[maybe_unused]] static constexpr ChunkScratch plan_chunk(std::uint32_t key_size,
+                                                          std::uint32_t value_size) {
+  const std::size_t depth = (key_size + std::size_t{31}) / 32 * 32;
+  ChunkScratch plan;
+  plan.keys = plan.queries + kRowBlock * depth;
+  plan.values = plan.keys + kTileOrdinals * depth;
+  plan.p = plan.values + std::size_t{kTileOrdinals} * value_size;
+  plan.scores = plan.p + 8 * kTileOrdinals;
+  plan.out = plan.scores + 16 * kScoreStride;
+  plan.total = plan.out + std::size_t{16} * value_size;
+  return plan;
+}
+
 }  // namespace quire::kernels

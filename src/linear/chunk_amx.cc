@@ -9,12 +9,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/tiles_amx.h"
 #include "linear/lanes_avx512vnni.h"
 #include "linear/multiply_impl.h"
-#include "linear/tiles_amx.h"
 
 namespace quire::linear {
 namespace {
+
+using kernels::fence;
+using kernels::kTileRows;
+using kernels::TileConfig;
+using kernels::Tiles;
 
 constexpr std::size_t kTileBytes = 1024;
 constexpr std::uint32_t kInputTiles = 16;  // weights unpacked at a time: 512 inputs of two panels

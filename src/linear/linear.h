@@ -104,8 +104,6 @@ constexpr std::uint32_t kChunkRows = 64;
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
 const Kernels& kernels_for(Isa limit);
-// Whether the machine can run the level (for AMX, Linux is asked for the tile registers).
-bool machine_has(Isa isa);
 
 // --- weights ---
 constexpr std::uint32_t panels(std::uint32_t outputs) {

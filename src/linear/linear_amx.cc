@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/tiles_amx.h"
 #include "linear/lanes_avx512vnni.h"
 #include "linear/multiply_impl.h"
-#include "linear/tiles_amx.h"
 
 namespace quire::linear {
 namespace {
+
+using kernels::fence;
+using kernels::kTileRows;
+using kernels::TileConfig;
+using kernels::Tiles;
 
 // Below this many rows a tile is mostly empty and unpacking into it costs more than it saves.
 constexpr std::uint32_t kFewestRows = 8;

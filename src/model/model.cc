@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "kernels/kernels.h"
 #include "model/model_impl.h"
 
 namespace quire::model {
@@ -78,7 +79,7 @@ ModelInfo describe(const ModelOptions& options, const ModelShape& shape, const W
 }  // namespace
 
 bool machine_has(Isa isa) {
-  return linear::machine_has(isa);
+  return kernels::machine_has(isa);
 }
 
 Result<std::unique_ptr<Model>> Model::load(ModelOptions options) {

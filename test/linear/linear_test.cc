@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/half.h"
+#include "kernels/kernels.h"
 #include "support/seed.h"
 
 namespace quire::linear {
@@ -29,7 +30,7 @@ constexpr std::uint32_t kMost = 3 * kBlockRows + 21;
 std::vector<Isa> levels() {
   std::vector<Isa> found;
   for (const Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAmx}) {
-    if (machine_has(isa)) found.push_back(isa);
+    if (quire::kernels::machine_has(isa)) found.push_back(isa);
   }
   return found;
 }
@@ -153,7 +154,7 @@ TEST_P(LinearTest, ChunksAreTheProductToBfloats) {
   SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed_);
   const Kernels* chunk = kernels_for(Isa::kAuto).chunk;
   if (chunk == nullptr) {
-    EXPECT_FALSE(machine_has(Isa::kAmx));
+    EXPECT_FALSE(quire::kernels::machine_has(Isa::kAmx));
     return;
   }
   const std::vector<float> most = product(*chunk, kMost, 1);

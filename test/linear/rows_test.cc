@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "linear/levels.h"
 #include "support/seed.h"
 
@@ -41,7 +42,7 @@ class RowsTest : public testing::Test {
     SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed_);
     std::vector<std::byte> want;
     for (const Isa isa : kLevels) {
-      if (!machine_has(isa)) continue;
+      if (!quire::kernels::machine_has(isa)) continue;
       std::vector<std::byte> got(rows_bytes(kRows, kInputs));
       fill(kernels_for(isa), 0, 7, got.data());
       fill(kernels_for(isa), 7, kRows, got.data());
@@ -133,7 +134,7 @@ TEST_F(RowsTest, RotateTurnsPairs) {
           }
         }
         for (const Isa isa : kLevels) {
-          if (!machine_has(isa)) continue;
+          if (!quire::kernels::machine_has(isa)) continue;
           std::vector<float> got(x.size());
           const Heads heads{.x = x.data(),
                             .out = got.data(),

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace quire::linear {
+namespace quire::kernels {
 namespace {
 
 constexpr std::uint32_t kTileRows = 16;
@@ -37,6 +37,6 @@ class Tiles {
 }
 
 }  // namespace
-}  // namespace quire::linear
+}  // namespace quire::kernels
 
 #endif  // __AMX_TILE__
