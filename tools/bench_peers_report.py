@@ -54,7 +54,7 @@ def section(record) -> str:
              f"{machine['cores']} cores, {machine['threads']} threads; reads "
              f"{machine['read_bytes_s'] / 1e9:.1f} GB/s, {peaks}; load before "
              f"{record['load_before']:g}; medians of {record['rounds']} rounds."]
-    about += [f"* {NAMES[name]}: {text}" for name, text in record["peers"].items()]
+    about += ["", *(f"* {NAMES[name]}: {text}" for name, text in record["peers"].items())]
     return f"## {model['file']}\n\n" + "\n".join(about) + "\n\n" + table(record) + "\n"
 
 
