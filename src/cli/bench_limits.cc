@@ -1,7 +1,6 @@
 #include "cli/bench_limits.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <barrier>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "cli/bench_peaks.h"
+#include "cli/open_engine.h"
 
 namespace quire::cli {
 namespace {
@@ -51,9 +51,8 @@ std::uint64_t sum_of(const std::uint64_t* words, std::size_t count) {
 
 double read_bandwidth(std::uint32_t threads) {
   constexpr std::size_t kMost = std::size_t{512} << 20, kPage = std::size_t{2} << 20;
-  const std::size_t free = static_cast<std::size_t>(std::max(0l, sysconf(_SC_AVPHYS_PAGES))) *
-                           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const std::size_t each = std::max(kPage, std::min(kMost, free / 4) / threads / kPage * kPage);
+  const std::size_t each =
+      std::max(kPage, std::min(kMost, free_memory_bytes() / 4) / threads / kPage * kPage);
   const std::size_t bytes = each * threads;
   const std::unique_ptr<void, void (*)(void*)> region(std::aligned_alloc(kPage, bytes), std::free);
   if (region == nullptr) return 0;

@@ -170,7 +170,7 @@ void print_bench_notes(const BenchReport& report) {
     std::printf("*  measured twice: the first time its own times spread over 10 %%\n");
   }
   if (any([](const RowResult& row) { return row.wide(); })) {
-    std::printf("!  its own times spread over 10 %%: the machine was not idle\n");
+    std::printf("!  its own times spread over 10 %%: a busy machine, or a short row\n");
   }
   if (any([](const RowResult& row) { return row.row.keep > 0; })) {
     std::printf("+keep: quire with the policy %s; libllama decodes with its full cache\n",

@@ -33,17 +33,6 @@ Result<Isa> isa_of_environment() {
   return Status(Code::kInvalidArgument, "QUIRE_ISA=" + std::string(name) + " is none of " + all);
 }
 
-// Memory that can be used without swapping, as the kernel estimates it; 0 when it does not say.
-std::size_t free_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key; file >> key;) {
-    std::size_t kibibytes = 0;
-    if (key == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
-    file.ignore(256, '\n');
-  }
-  return 0;
-}
-
 Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelInfo& info) {
   const Result<Isa> isa = isa_of_environment();
   if (!isa.ok()) return isa.status();
@@ -67,6 +56,16 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
 }
 
 }  // namespace
+
+std::size_t free_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key; file >> key;) {
+    std::size_t kibibytes = 0;
+    if (key == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
+    file.ignore(256, '\n');
+  }
+  return 0;
+}
 
 std::size_t default_budget(const CacheOptions& options, std::uint32_t context) {
   const std::size_t exact = engine::kv_bytes(options, context, options.max_rows);

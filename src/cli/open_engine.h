@@ -23,4 +23,7 @@ Result<Engine> open_engine(const EngineFlags& flags);
 // half of the memory that is free now.
 std::size_t default_budget(const CacheOptions& options, std::uint32_t context);
 
+// Memory that can be used without swapping, as the kernel estimates it; 0 when it does not say.
+std::size_t free_memory_bytes();
+
 }  // namespace quire::cli
