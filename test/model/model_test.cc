@@ -74,9 +74,9 @@ TEST_F(ModelTest, PanelsGiveTheSameLogitsOnEveryInstructionSet) {
     for (const Isa isa :
          {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAmx}) {
       if (!model::machine_has(isa)) continue;
-      const auto running = test::run_model(
-          {.path = file_.path(), .threads = 1, .deterministic = true, .isa = isa},
-                                           {.budget_bytes = 32u << 20, .isa = isa});
+      const auto running =
+          test::run_model({.path = file_.path(), .threads = 1, .deterministic = true, .isa = isa},
+                          {.budget_bytes = 32u << 20, .isa = isa});
       for (const std::size_t chunk : {75u, 1u, 16u}) {
         const auto got = running.read(running.start(), count_up(75), chunk, 75);
         if (want.empty()) want = got;
