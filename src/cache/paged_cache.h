@@ -62,6 +62,7 @@ class PagedCache final : public Cache {
   Result<SequenceStats> stats(SequenceId sequence) const override;
   const CacheOptions& options() const override { return options_; }
   Isa isa() const override { return kernels_.isa; }
+  Isa chunk_isa() const override { return chunk_kernels_.isa; }
   void check_invariants() const override { tables_.check_invariants(); }
 
  private:

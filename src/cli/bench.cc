@@ -95,6 +95,7 @@ Status Bench::open() {
   report_.model = info;
   report_.cache = engine_.cache->options();
   report_.attention_isa = name_of(engine_.cache->isa());
+  report_.chunk_isa = name_of(engine_.cache->chunk_isa());
   report_.policy = flags_.policy;
   report_.matrices = *matrices;
   report_.chunk = flags_.engine.chunk;

@@ -90,6 +90,7 @@ json bench_json(const BenchReport& report) {
                    {"read_bytes_s", std::round(report.limits.read_bytes_s)},
                    {"peak_operations_s", peaks},
                    {"attention", report.attention_isa},
+                   {"attention_of_chunks", report.chunk_isa},
                    {"ggml", report.model.isa}}},
                  {"model",
                   {{"name", report.model.name},
@@ -127,7 +128,11 @@ void print_bench_head(const BenchReport& report) {
   std::printf("machine  %s, %u cores, %u threads: reads %s GB/s%s\n", limits.cpu.c_str(),
               limits.cores, limits.threads, number(limits.read_bytes_s / 1e9, 1).c_str(),
               peaks.c_str());
-  std::printf("quire    attention %s, ggml %s\n", report.attention_isa.c_str(), model.isa.c_str());
+  std::printf("quire    attention %s, of chunks %s\n", report.attention_isa.c_str(),
+              report.chunk_isa.c_str());
+  for (const auto& [path, tensors] : model.linear) {
+    std::printf("         products by %s: %s\n", path.c_str(), tensors.c_str());
+  }
   if (report.peer_system_info) {
     std::printf(
         "libllama f16 cache, flash attention, its own %u threads, weights repacked\n"

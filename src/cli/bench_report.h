@@ -16,7 +16,7 @@ struct BenchReport {
   MachineLimits limits;
   model::ModelInfo model;
   CacheOptions cache;
-  std::string attention_isa, policy;
+  std::string attention_isa, chunk_isa, policy;
   model::MatrixTraffic matrices;
   std::uint32_t chunk = 0;
   std::optional<std::string> peer_system_info;  // none: no peer

@@ -124,7 +124,10 @@ json inspect_json(const Engine& engine) {
                                                             : "f16"},
             {"block_tokens", options.block_tokens},
             {"groups", groups}}},
-          {"kernels", {{"attention", name_of(engine.cache->isa())}, {"ggml", info.isa}}},
+          {"kernels",
+           {{"attention", name_of(engine.cache->isa())},
+            {"attention_of_chunks", name_of(engine.cache->chunk_isa())},
+            {"ggml", info.isa}}},
           {"linear", linear},
           {"threads", engine.model->threads()},
           {"defaults", defaults_json()}};
@@ -186,8 +189,9 @@ int inspect(const InspectFlags& flags) {
   }
   print_model(object["model"]);
   print_cache(object["cache"]);
-  std::printf("kernels    attention: %s; ggml: %s; threads: %s\n",
+  std::printf("kernels    attention: %s, of chunks: %s; ggml: %s; threads: %s\n",
               plain(object["kernels"]["attention"]).c_str(),
+              plain(object["kernels"]["attention_of_chunks"]).c_str(),
               plain(object["kernels"]["ggml"]).c_str(), plain(object["threads"]).c_str());
   for (const json& entry : object["linear"]) {
     std::printf("linear     %s: %s\n", plain(entry["path"]).c_str(),

@@ -15,8 +15,8 @@ struct Engine {
   std::unique_ptr<model::Model> model;
 };
 
-// QUIRE_ISA is read here and nowhere else: scalar, avx2 or avx512 force that level; a name that is
-// none of them, or a level the machine has not, is kInvalidArgument.
+// QUIRE_ISA is read here and nowhere else: scalar, avx2, avxvnni, avx512, avx512vnni or amx force
+// that level; another name, or a level the machine has not, is kInvalidArgument.
 Result<Engine> open_engine(const EngineFlags& flags);
 
 // What a budget that was not given is: the bytes of `context` tokens with their tables, at most

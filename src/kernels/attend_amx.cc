@@ -23,7 +23,6 @@ using V = Avx512Vector;
 
 constexpr std::size_t kTileBytes = 1024;
 constexpr std::uint32_t kTileKeys = 16, kTileDepth = 32;  // columns of B; factors summed at once
-constexpr std::uint32_t kKeyTiles = kTileOrdinals / kTileKeys;
 constexpr std::uint32_t kDepthTiles = kTileOrdinals / kTileDepth;
 // Fewer rows do not pay for the conversion of K and V to tiles.
 constexpr std::uint32_t kFewestRows = 24;

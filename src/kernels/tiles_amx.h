@@ -1,7 +1,7 @@
 // The tile registers of AMX.  Include only from *_amx.cc.
 #pragma once
 
-#ifdef __AMX_TILE__
+#if defined(__AMX_TILE__) || defined(__AMXTILE__)
 
 #include <immintrin.h>
 
@@ -39,4 +39,4 @@ class Tiles {
 }  // namespace
 }  // namespace quire::kernels
 
-#endif  // __AMX_TILE__
+#endif  // AMX

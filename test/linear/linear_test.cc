@@ -25,7 +25,7 @@ namespace {
 constexpr Format kAll[] = {Format::kQ4_0, Format::kQ4_1, Format::kQ5_0, Format::kQ5_1,
                            Format::kQ8_0, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K};
 constexpr std::uint32_t kInputs = 768, kOutputs = 16 * 5 - 3;
-constexpr std::uint32_t kMost = 3 * kBlockRows + 21;
+constexpr std::uint32_t kMost = 512;
 
 std::vector<Isa> levels() {
   std::vector<Isa> found;
