@@ -60,8 +60,8 @@ void read_codes(const std::uint8_t* from, const Shape& shape, Group& to) {
     const std::uint32_t vector = i / 4;
     for (std::uint32_t n = 0; n < kPanel; ++n) {
       const std::uint32_t byte = 4 * n + i % 4;
-      std::uint32_t code = from[vector * 64 + byte];  // 8 bits
-      if (shape.bits != 8) code = from[vector % 4 * 64 + byte] >> vector / 4 * 4 & 15u;
+      std::uint32_t code = shape.bits == 8 ? from[vector * 64 + byte]
+                                           : from[vector % 4 * 64 + byte] >> vector / 4 * 4 & 15u;
       if (shape.bits == 5) code |= (high[byte] >> vector & 1u) << 4;
       if (shape.bits == 6) code |= (high[vector / 4 * 64 + byte] >> 2 * (vector % 4) & 3u) << 4;
       to.weight[i][n] = static_cast<std::int32_t>(code) - static_cast<std::int32_t>(shape.zero);
