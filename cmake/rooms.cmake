@@ -31,6 +31,10 @@ function(quire_room name)
   cmake_parse_arguments(ROOM "" "" "LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   add_library(quire_${name} STATIC ${sources})
+  # Rooms whose files repeat names of their own cannot be compiled as one (CMAKE_UNITY_BUILD).
+  if(name MATCHES "^(kernels|linear|cli)$")
+    set_target_properties(quire_${name} PROPERTIES UNITY_BUILD OFF)
+  endif()
   target_include_directories(quire_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include
                                                   ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(quire_${name} PUBLIC ${ROOM_LINKS} PRIVATE quire_flags)
@@ -54,6 +58,7 @@ function(quire_test_program target room label sources links)
     return()
   endif()
   add_executable(${target} ${sources})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/test)
   target_link_libraries(${target} PRIVATE quire_${room} ${links} quire_test_support
                                           GTest::gtest GTest::gtest_main quire_flags)
