@@ -27,15 +27,7 @@ constexpr std::uint32_t kDepthTiles = kTileOrdinals / kTileDepth;
 // Fewer rows do not pay for the conversion of K and V to tiles.
 constexpr std::uint32_t kFewestRows = 24;
 
-// All tiles are 16 rows of 64 bytes.
-constexpr TileConfig kTiles = [] {
-  TileConfig config;
-  for (std::uint32_t tile = 0; tile < 8; ++tile) {
-    config.row_bytes[tile] = 64;
-    config.rows[tile] = kTileRows;
-  }
-  return config;
-}();
+constexpr TileConfig kTiles = full_tiles();
 
 // Where the tiles lie in the scratch, in bytes.
 struct TilePlan {

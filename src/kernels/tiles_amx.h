@@ -20,6 +20,16 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
+// All tiles of 16 rows of 64 bytes.
+[[maybe_unused]] constexpr TileConfig full_tiles() {
+  TileConfig config;
+  for (std::uint32_t tile = 0; tile < 8; ++tile) {
+    config.row_bytes[tile] = 64;
+    config.rows[tile] = kTileRows;
+  }
+  return config;
+}
+
 // Configures the calling thread's tiles for its lifetime.
 class Tiles {
  public:

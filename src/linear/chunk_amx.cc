@@ -25,14 +25,7 @@ constexpr std::size_t kTileBytes = 1024;
 constexpr std::uint32_t kInputTiles = 16;  // weights unpacked at a time: 512 inputs of two panels
 constexpr std::uint32_t kRowTiles = 32;    // rows at a time
 
-constexpr TileConfig kTiles = [] {
-  TileConfig config;
-  for (std::uint32_t tile = 0; tile < 8; ++tile) {
-    config.row_bytes[tile] = 64;
-    config.rows[tile] = kTileRows;
-  }
-  return config;
-}();
+constexpr TileConfig kTiles = kernels::full_tiles();
 
 struct BfloatRows {
   static std::size_t offset(std::uint32_t, std::uint32_t inputs, std::uint32_t row,
