@@ -155,7 +155,7 @@ class Cache {
   virtual Result<SequenceStats> stats(SequenceId sequence) const = 0;
   virtual const CacheOptions& options() const = 0;
   virtual Isa isa() const = 0;        // the level in use
-  virtual Isa chunk_isa() const = 0;  // of chunks without taps: see CacheOptions::chunk_kernels
+  virtual Isa chunk_isa() const = 0;  // of chunks: see CacheOptions::chunk_kernels
   // Every invariant of docs/ARCHITECTURE.md; a violation is a QUIRE_CHECK.  Slow.
   virtual void check_invariants() const = 0;
 };

@@ -95,13 +95,14 @@ void PagedCache::attend_with_taps(const kernels::LaneView& lane, const kernels::
   const std::uint32_t stride = tables_.tap_stride(sequence, at);
   std::int64_t* sums = scratch.taps();  // [stride][live]
   std::fill_n(sums, std::size_t{stride} * lane.live, 0);
-  kernels_.attend(lane, rows,
-                  {.sum = sums,
-                   .per_head = stride > 1 ? sums + lane.live : nullptr,
-                   .per_head_stride = lane.live,
-                   .group = sequence.needs.group,
-                   .first_token = std::max(segment.tap_begin, item.row_begin) - item.row_begin},
-                  scratch.kernel());
+  chunk_kernels_.attend(
+      lane, rows,
+      {.sum = sums,
+       .per_head = stride > 1 ? sums + lane.live : nullptr,
+       .per_head_stride = lane.live,
+       .group = sequence.needs.group,
+       .first_token = std::max(segment.tap_begin, item.row_begin) - item.row_begin},
+      scratch.kernel());
   // Integers, so that it does not matter which of a lane's items comes first.
   const bool alone = segment.rows <= kItemRows;
   const PagedList<std::int64_t>& taps = tables_.lane(sequence, at).taps;

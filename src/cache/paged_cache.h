@@ -97,7 +97,7 @@ class PagedCache final : public Cache {
   Pool pool_;
   Tables tables_;
   const kernels::Kernels& kernels_;
-  const kernels::Kernels& chunk_kernels_;  // of items without taps
+  const kernels::Kernels& chunk_kernels_;  // of whole items
   std::vector<float> scale_;               // [layer]
 
   // The running step.

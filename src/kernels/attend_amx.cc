@@ -311,10 +311,21 @@ void attend_block(const Job<V>& job, const TilePlan& plan, RowBlock& block, Tile
   }
 }
 
+// The sums are the exact kernels', whose output is then overwritten: what a row computes must not
+// depend on who watches it.
+void add_taps(const LaneView& lane, const QueryView& view, TapView tap, float* scratch) {
+  QueryView rows = view;
+  rows.q += tap.first_token * view.q_stride;
+  rows.out += tap.first_token * view.out_stride;
+  rows.tokens -= tap.first_token;
+  rows.first_position += tap.first_token;
+  tap.first_token = 0;
+  attend<V>(lane, rows, tap, scratch);
+}
+
 void attend_amx(const LaneView& lane, const QueryView& view, const TapView& tap, float* scratch) {
-  if (tap.sum != nullptr || view.tokens * view.group < kFewestRows) {
-    return attend<V>(lane, view, tap, scratch);
-  }
+  if (view.tokens * view.group < kFewestRows) return attend<V>(lane, view, tap, scratch);
+  if (tap.sum != nullptr) add_taps(lane, view, tap, scratch);
   const Job<V> job(lane, view, 0, scratch);
   const TilePlan plan = plan_tiles(lane, scratch + job.plan.total);
   const std::uint32_t step = even_step(view.tokens, block_of_tokens(view.group, 0));

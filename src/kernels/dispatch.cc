@@ -127,9 +127,9 @@ std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std
   const std::size_t most =
       tap_live == 0 ? 0 : std::max(kTapFloats, group * tap_tiles(tap_live) * kTileOrdinals);
   const std::size_t maxima = most / kTileOrdinals + 16;
-  // Taps never go through the chunk kernels.
+  const std::size_t taps = tap_live == 0 ? 0 : most + maxima;
   return plan_scratch(key_size, value_size, group, 0).total +
-         (tap_live == 0 ? plan_chunk(key_size, value_size).total : most + maxima);
+         std::max(taps, plan_chunk(key_size, value_size).total);
 }
 
 }  // namespace kernels

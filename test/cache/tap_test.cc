@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -99,6 +100,38 @@ TEST(TapTest, RowsAddUpToOneForEachHead) {
   const SequenceId id = read_text(*cache, {.tap = Tap::kAllRows, .group = Reduce::kSum}, 37);
   const std::vector<float> sums = *cache->tap(id, 0, 0);  // layer 0 has no sink: nothing is lost
   EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0), 3.0 * kLength, 1e-3);
+}
+
+TEST(TapTest, WatchingChangesNoOutput) {
+  for (const bool chunk_kernels : {false, true}) {
+    CacheOptions how = options();
+    how.chunk_kernels = chunk_kernels;
+    Outputs want;
+    for (const Needs& needs :
+         {Needs{}, Needs{.tap = Tap::kAllRows}, Needs{.tap = Tap::kLastRows, .window = 20}}) {
+      const std::unique_ptr<Cache> cache = open_cache(how);
+      const SequenceId id = start(*cache, needs);
+      Outputs got(how.layers.size());
+      for (std::uint32_t at = 0; at < kPrompt; at += 64) {
+        const std::uint32_t rows = std::min(64u, kPrompt - at);
+        ASSERT_TRUE(step(*cache, {{.sequence = id,
+                                   .text = 1,
+                                   .first = at,
+                                   .rows = rows,
+                                   .window_rows = at + rows - std::max(at, kPrompt - 20),
+                                   .out = &got}})
+                        .ok());
+      }
+      if (want.empty()) want = got;
+      for (std::size_t l = 0; l < want.size(); ++l) {
+        ASSERT_FALSE(want[l].empty());
+        ASSERT_EQ(got[l].size(), want[l].size());
+        EXPECT_EQ(std::memcmp(got[l].data(), want[l].data(), want[l].size() * sizeof(float)), 0)
+            << "layer " << l << ", tap " << static_cast<int>(needs.tap) << ", chunk kernels "
+            << chunk_kernels;
+      }
+    }
+  }
 }
 
 TEST(TapTest, BitsDoNotDependOnCutsOrThreads) {
