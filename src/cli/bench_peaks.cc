@@ -1,11 +1,10 @@
 #include "cli/bench_peaks.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
+
+#include "model/model.h"
 
 namespace quire::cli {
 namespace {
@@ -118,29 +117,6 @@ double amx_dot(std::uint64_t rounds) {
   return static_cast<double>(rounds) * 4 * (16 * 16 * 64) * 2;
 }
 
-struct Cpuid {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  Cpuid(unsigned leaf, unsigned subleaf) {
-    if (__get_cpuid_count(leaf, subleaf, &a, &b, &c, &d) == 0) a = b = c = d = 0;
-  }
-};
-
-bool has_avx_vnni() {
-  return __builtin_cpu_supports("avx2") && (Cpuid(7, 1).a >> 4 & 1) != 0;
-}
-
-// The instructions are there, and the system lets this process use their registers.
-bool may_use_amx() {
-#if defined(SYS_arch_prctl)
-  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
-  return (Cpuid(7, 0).d & (kTile | kInt8)) == (kTile | kInt8) &&
-         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
-}
-
 #endif
 
 }  // namespace
@@ -148,17 +124,16 @@ bool may_use_amx() {
 std::vector<PeakLoop> peak_loops() {
   std::vector<PeakLoop> loops;
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = __builtin_cpu_supports("avx512f");
+  const bool avx2 = model::machine_has(Isa::kAvx2), avx512 = model::machine_has(Isa::kAvx512);
   loops.push_back({"f32 fma", avx512 ? avx512_f32 : avx2 ? avx2_f32 : plain_f32});
-  if (avx512 && __builtin_cpu_supports("avx512vnni")) {
+  if (model::machine_has(Isa::kAvx512Vnni)) {
     loops.push_back({"int8 dot", avx512_vnni_dot});
-  } else if (has_avx_vnni()) {
+  } else if (model::machine_has(Isa::kAvxVnni)) {
     loops.push_back({"int8 dot", avx_vnni_dot});
   } else if (avx2) {
     loops.push_back({"int8 dot", avx2_dot});
   }
-  if (may_use_amx()) loops.push_back({"int8 tiles", amx_dot});
+  if (model::machine_has(Isa::kAmx)) loops.push_back({"int8 tiles", amx_dot});
 #else
   loops.push_back({"f32 fma", plain_f32});
 #endif
