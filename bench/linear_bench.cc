@@ -52,7 +52,7 @@ void measure(Format format, const char* name, quire::Isa isa, std::uint32_t inpu
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (float& value : x) value = normal(random);
-  std::vector<std::byte> records(rows_bytes(rows, inputs));
+  std::vector<std::byte> records(rows_bytes(kernels, rows, inputs));
   const double quantize =
       best_seconds([&] { kernels.quantize(x.data(), rows, inputs, 0, rows, records.data()); });
   std::size_t copy = 0;

@@ -54,9 +54,6 @@ TilePlan plan_tiles(const LaneView& lane, float* scratch) {
           .depth = (lane.key_size + kTileDepth - 1) / kTileDepth};
 }
 
-__m512i bfloats(__m512 high_half, __m512 low_half) {
-  return (__m512i)_mm512_cvtne2ps_pbh(high_half, low_half);
-}
 __m512 low_floats(__m512i words) {  // words 0-15 as the high halves of floats
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(words)), 16));
@@ -77,21 +74,12 @@ void split_row(const float* x, std::byte* high, std::byte* low) {
 }
 
 // Two rows of 16 as a row of B: pairs (even[n], odd[n]), and what they leave.
-void split_pairs(__m512 even, __m512 odd, __m512i interleave, std::byte* high, std::byte* low) {
+void split_pairs(__m512 even, __m512 odd, std::byte* high, std::byte* low) {
   const __m512i both = bfloats(odd, even);
-  _mm512_store_si512(high, _mm512_permutexvar_epi16(interleave, both));
+  _mm512_store_si512(high, interleaved(both));
   const __m512i left =
       bfloats(_mm512_sub_ps(odd, high_floats(both)), _mm512_sub_ps(even, low_floats(both)));
-  _mm512_store_si512(low, _mm512_permutexvar_epi16(interleave, left));
-}
-
-__m512i interleaving() {
-  alignas(64) std::uint16_t order[32];
-  for (std::uint16_t n = 0; n < 16; ++n) {
-    order[2 * n] = n;
-    order[2 * n + 1] = static_cast<std::uint16_t>(n + 16);
-  }
-  return _mm512_load_si512(order);
+  _mm512_store_si512(low, interleaved(left));
 }
 
 // The block's rows, scaled, in strips of 16.
@@ -115,7 +103,6 @@ void tile_queries(const Job<V>& job, const RowBlock& block, const TilePlan& plan
 
 // From convert_keys' layout; `seen` relative to the tile of 512.
 void tile_keys(const LaneView& lane, const float* keys, Interval seen, const TilePlan& plan) {
-  const __m512i interleave = interleaving();
   const __m512 zero = _mm512_setzero_ps();
   for (std::uint32_t c = seen.begin / kTileKeys; c * kTileKeys < seen.end; ++c) {
     const std::uint32_t ordinal = c * kTileKeys;
@@ -127,8 +114,7 @@ void tile_keys(const LaneView& lane, const float* keys, Interval seen, const Til
       std::byte* tile = plan.keys + ((c * plan.depth + d / kTileDepth) * 2) * kTileBytes +
                         d % kTileDepth / 2 * 64;
       split_pairs(inside ? _mm512_loadu_ps(pair) : zero,
-                  inside ? _mm512_loadu_ps(pair + kKeyGroup) : zero, interleave, tile,
-                  tile + kTileBytes);
+                  inside ? _mm512_loadu_ps(pair + kKeyGroup) : zero, tile, tile + kTileBytes);
     }
   }
 }
@@ -149,7 +135,6 @@ void copy_values(const LaneView& lane, const TileView& tile, float* values) {
 
 // values [ordinal][value_size]; what `seen` leaves of a depth tile is 0.
 void tile_values(const LaneView& lane, float* values, Interval seen, const TilePlan& plan) {
-  const __m512i interleave = interleaving();
   const std::uint32_t size = lane.value_size;
   const std::uint32_t first = seen.begin / kTileDepth * kTileDepth;
   const std::uint32_t last = (seen.end + kTileDepth - 1) / kTileDepth * kTileDepth;
@@ -160,7 +145,7 @@ void tile_values(const LaneView& lane, float* values, Interval seen, const TileP
     for (std::uint32_t d = 0; d < size; d += 16) {
       std::byte* tile = plan.values + ((d / 16 * kDepthTiles + o / kTileDepth) * 2) * kTileBytes +
                         o % kTileDepth / 2 * 64;
-      split_pairs(_mm512_loadu_ps(pair + d), _mm512_loadu_ps(pair + size + d), interleave, tile,
+      split_pairs(_mm512_loadu_ps(pair + d), _mm512_loadu_ps(pair + size + d), tile,
                   tile + kTileBytes);
     }
   }

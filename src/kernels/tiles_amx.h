@@ -30,6 +30,26 @@ static_assert(sizeof(TileConfig) == 64);
   return config;
 }
 
+// 32 floats as bf16, `low` in words 0-15.
+[[maybe_unused]] inline __m512i bfloats(__m512 high, __m512 low) {
+  return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+// Of bfloats(odd, even): the pairs (even[n], odd[n]), as a row of a tile's second operand holds
+// them.
+[[maybe_unused]] inline __m512i interleaved(__m512i words) {
+  alignas(64) static constexpr auto kOrder = [] {
+    struct {
+      std::uint16_t word[32];
+    } order{};
+    for (std::uint16_t n = 0; n < 16; ++n) {
+      order.word[2 * n] = n;
+      order.word[2 * n + 1] = static_cast<std::uint16_t>(n + 16);
+    }
+    return order;
+  }();
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder.word), words);
+}
+
 // Configures the calling thread's tiles for its lifetime.
 class Tiles {
  public:

@@ -28,14 +28,14 @@ constexpr std::uint32_t kRowTiles = 32;    // rows at a time
 constexpr TileConfig kTiles = kernels::full_tiles();
 
 struct BfloatRows {
+  static constexpr std::uint32_t kBytes = 64, kRows = kTileRows;
   static std::size_t offset(std::uint32_t, std::uint32_t inputs, std::uint32_t row,
                             std::uint32_t group) {
     const std::size_t tile = std::size_t{row} / kTileRows * (inputs / kGroup) + group;
     return tile * kTileBytes + row % kTileRows * 64;
   }
   static void write(const float* x, std::byte* to) {
-    const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x));
-    _mm512_storeu_si512(to, (__m512i)rounded);
+    _mm512_storeu_si512(to, kernels::bfloats(_mm512_loadu_ps(x + 16), _mm512_loadu_ps(x)));
   }
 };
 
@@ -48,12 +48,7 @@ void unpack_group(const typename Multiply<Avx512VnniLanes, kShape>::Cursor& at, 
   typename Base::Codes codes;
   codes.load(at.data);
   constexpr float kZero = static_cast<float>(kShape.zero);
-  alignas(64) std::uint16_t order[32];
-  for (std::uint16_t n = 0; n < 16; ++n) {
-    order[2 * n] = n;
-    order[2 * n + 1] = static_cast<std::uint16_t>(n + 16);
-  }
-  const __m512i interleave = _mm512_load_si512(order), byte = _mm512_set1_epi32(255);
+  const __m512i byte = _mm512_set1_epi32(255);
   for (std::uint32_t j = 0; j < 8; ++j) {
     const __m512 d = scale.d[j / 4 * (Base::kHalves - 1)];
     __m512 shift;  // value of code 0
@@ -71,9 +66,8 @@ void unpack_group(const typename Multiply<Avx512VnniLanes, kShape>::Cursor& at, 
       weight[b] = Lanes::fma(Lanes::to_float(code[b]), d, shift);
     }
     for (std::uint32_t pair = 0; pair < 2; ++pair) {
-      const __m512bh both = _mm512_cvtne2ps_pbh(weight[2 * pair + 1], weight[2 * pair]);
-      _mm512_store_si512(to + (2 * j + pair) * 64,
-                         _mm512_permutexvar_epi16(interleave, (__m512i)both));
+      const __m512i both = kernels::bfloats(weight[2 * pair + 1], weight[2 * pair]);
+      _mm512_store_si512(to + (2 * j + pair) * 64, kernels::interleaved(both));
     }
   }
 }
@@ -158,21 +152,15 @@ void multiply_chunk(const Matrix& weight, const Target& to, const std::byte* rec
     for (std::uint32_t first = 0; first < rows; first += kRowTiles * kTileRows) {
       const std::uint32_t now = std::min(kRowTiles * kTileRows, rows - first);
       const std::uint32_t row_tiles = (now + kTileRows - 1) / kTileRows;
-      Cursor at[2];
-      for (std::uint32_t u = 0; u < 2; ++u) {
-        at[u].data = at[u].header = weight.data + panels[u] * bytes;
-        at[u].lane = 0;
-      }
+      Cursor at[2] = {Cursor(weight.data + panels[0] * bytes),
+                      Cursor(weight.data + panels[1] * bytes)};
       for (std::uint32_t g = 0; g < groups; g += kInputTiles) {
         const std::uint32_t input_tiles = std::min(kInputTiles, groups - g);
         for (std::uint32_t k = 0; k < input_tiles; ++k) {
           for (std::uint32_t u = 0; u < 2; ++u) {
-            if (kShape.super() && (g + k) % kSuperGroups == 0) {
-              at[u].header = at[u].data;
-              at[u].data += kShape.header_bytes();
-            }
+            at[u].open(g + k);
             unpack_group<kShape>(at[u], unpacked[u][k]);
-            at[u].data += kShape.group_bytes();
+            at[u].close();
           }
         }
         fence();
@@ -206,13 +194,7 @@ void multiply_bfloats(const Matrix& weight, const float* bias, const float* add,
   });
 }
 
-using Work = RowWork<Avx512VnniLanes, BfloatRows>;
-constexpr Kernels kTable = {.isa = Isa::kAmx,
-                            .quantize = Work::quantize,
-                            .normalize = Work::normalize,
-                            .activate = Work::activate,
-                            .rotate = Work::rotate,
-                            .multiply = multiply_bfloats};
+constexpr Kernels kTable = table_of<Avx512VnniLanes, BfloatRows>(Isa::kAmx, multiply_bfloats);
 
 }  // namespace
 

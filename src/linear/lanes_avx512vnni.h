@@ -8,16 +8,11 @@
 namespace quire::linear {
 namespace {
 
-struct Avx512VnniLanes : Avx512Lanes {
-  template <std::uint32_t kBits, std::uint32_t kZero, std::uint32_t kFrom, std::uint32_t kTo>
-  static Int dot(const Codes<kBits>& codes, const std::byte* record) {
-    Int sum = start<kZero, kFrom, kTo>(record);
-    for (std::uint32_t j = kFrom; j < kTo; ++j) {
-      sum = _mm512_dpbusd_epi32(sum, codes.v[j], all_ints(record + 4 * j));
-    }
-    return sum;
-  }
+struct Avx512VnniVectors : Avx512Vectors {
+  static Int dot_bytes(Int sum, Int codes, Int row) { return _mm512_dpbusd_epi32(sum, codes, row); }
 };
+
+using Avx512VnniLanes = DotLanes<Avx512VnniVectors>;
 
 }  // namespace
 }  // namespace quire::linear

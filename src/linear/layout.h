@@ -11,11 +11,15 @@
 //           16 inputs and sc[16] of the others
 // So one vector holds four inputs of 16 outputs, as 8-bit dot products want them, and a step of
 // decoding reads every byte once, in order.
+//
+// Everything here is each file's own: with external linkage the linker would keep one copy of an
+// inline function, perhaps that of an instruction set the machine does not have.
 #pragma once
 
 #include "linear/linear.h"
 
 namespace quire::linear {
+namespace {
 
 enum class Scales : std::uint8_t {
   kPlain,      // f16 d a group
@@ -65,4 +69,5 @@ constexpr Shape shape_of(Format format) {
   return {6, 32, Scales::kSuperHalf};
 }
 
+}  // namespace
 }  // namespace quire::linear

@@ -47,14 +47,6 @@ struct RowRecord {
 };
 static_assert(sizeof(RowRecord) == kRecordBytes);
 
-constexpr std::size_t rows_bytes(std::uint32_t rows, std::uint32_t inputs) {
-  return std::size_t{rows} * (inputs / kGroup) * kRecordBytes;
-}
-// Enough for the records of Kernels::chunk too.
-constexpr std::size_t rows_bytes_most(std::uint32_t rows, std::uint32_t inputs) {
-  return std::size_t{rows + 15} / 16 * 16 * inputs * 2;
-}
-
 enum class Activation : std::uint8_t { kSilu, kGelu };
 
 // Query or key heads of some rows: head h of row r at x + (r * heads + h) * size, and so in out.
@@ -73,6 +65,8 @@ constexpr std::uint32_t kMostHead = 512;
 // `rows`, dense in memory, and write the records of these.  `inputs` is a multiple of 32.
 struct Kernels {
   Isa isa;
+  // Of the records: bytes of a row's group, and what the number of rows is rounded up to.
+  std::uint32_t record_bytes, record_rows;
 
   // Rounds x [rows][inputs] to records: code = round to nearest even (x * (127 / max |x|)),
   // scale = max |x| / 127.  A NaN or an infinity becomes the group's scale, so that it reaches
@@ -101,6 +95,11 @@ struct Kernels {
   const Kernels* chunk = nullptr;
 };
 constexpr std::uint32_t kChunkRows = 64;
+
+constexpr std::size_t rows_bytes(const Kernels& kernels, std::uint32_t rows, std::uint32_t inputs) {
+  const std::size_t all = (rows + kernels.record_rows - 1) / kernels.record_rows;
+  return all * kernels.record_rows * (inputs / kGroup) * kernels.record_bytes;
+}
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
 const Kernels& kernels_for(Isa limit);

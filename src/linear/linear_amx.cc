@@ -133,14 +133,11 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
       Scale(*scale)[2] = scales[g / 2 % 2];
       for (std::uint32_t i = 0; i < now; ++i) {
         for (std::uint32_t u = 0; u < 2; ++u) {
-          if (kShape.super() && (g + i) % kSuperGroups == 0) {
-            at[u].header = at[u].data;
-            at[u].data += kShape.header_bytes();
-          }
+          at[u].open(g + i);
           scale[i][u] = Base::read_scale(at[u]);
         }
         unpack(at, codes[i]);
-        for (std::uint32_t u = 0; u < 2; ++u) at[u].data += kShape.group_bytes();
+        for (std::uint32_t u = 0; u < 2; ++u) at[u].close();
         if (rest != 0) {
           std::memcpy(last[i], records + (i * rows + whole) * kRecordBytes, rest * kRecordBytes);
         }
@@ -186,11 +183,8 @@ struct AmxMultiply : Multiply<Avx512VnniLanes, kShape> {
     for (; panel + 2 <= end; panel += 2) {
       for (std::uint32_t first = 0; first < tiled; first += kBlockRows) {
         const std::uint32_t count = std::min(kBlockRows, tiled - first);
-        Cursor at[2];
-        for (std::uint32_t u = 0; u < 2; ++u) {
-          at[u].data = at[u].header = weight.data + (panel + u) * bytes;
-          at[u].lane = 0;
-        }
+        Cursor at[2] = {Cursor(weight.data + panel * bytes),
+                        Cursor(weight.data + (panel + 1) * bytes)};
         block(at, groups, records + std::size_t{first} * groups * kRecordBytes, count, acc);
         Base::store(to, panel * kPanel, 2 * kPanel, acc, first, count);
       }
@@ -216,11 +210,7 @@ void multiply_amx(const Matrix& weight, const float* bias, const float* add,
   });
 }
 
-constexpr Kernels kTable = [] {
-  Kernels table = table_of<Avx512VnniLanes>(Isa::kAmx);
-  table.multiply = multiply_amx;
-  return table;
-}();
+constexpr Kernels kTable = table_of<Avx512VnniLanes>(Isa::kAmx, multiply_amx);
 
 }  // namespace
 

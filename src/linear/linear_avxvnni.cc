@@ -7,18 +7,13 @@
 namespace quire::linear {
 namespace {
 
-struct AvxVnniLanes : Avx2Lanes {
-  template <std::uint32_t kBits, std::uint32_t kZero, std::uint32_t kFrom, std::uint32_t kTo>
-  static Int dot(const Codes<kBits>& codes, const std::byte* record) {
-    Int sum = start<kZero, kFrom, kTo>(record);
-    for (std::uint32_t j = kFrom; j < kTo; ++j) {
-      sum = _mm256_dpbusd_avx_epi32(sum, codes.v[j], all_ints(record + 4 * j));
-    }
-    return sum;
+struct AvxVnniVectors : Avx2Vectors {
+  static Int dot_bytes(Int sum, Int codes, Int row) {
+    return _mm256_dpbusd_avx_epi32(sum, codes, row);
   }
 };
 
-constexpr Kernels kTable = table_of<AvxVnniLanes>(Isa::kAvxVnni);
+constexpr Kernels kTable = table_of<DotLanes<AvxVnniVectors>>(Isa::kAvxVnni);
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 #include "kernels/vector_scalar.h"
 #include "linear/layout.h"
 #include "linear/levels.h"
-#include "linear/rows_impl.h"
+#include "linear/multiply_impl.h"
 
 namespace quire::linear {
 namespace {
@@ -32,19 +32,16 @@ struct ScalarLanes {
     const float amax = float_of_bits(most);
     const bool finite = most < 0x7f800000u;
     const float inverse = finite && amax > 0 ? 127.0f / amax : 0;
-    RowRecord to;
+    std::int8_t code[kGroup];
     std::int32_t low = 0, sum = 0;
     for (std::uint32_t i = 0; i < kGroup; ++i) {
       const float scaled = finite ? std::nearbyintf(x[i] * inverse) : 0;
-      to.code[i] = static_cast<std::int8_t>(std::min(std::max(scaled, -127.0f), 127.0f));
-      sum += to.code[i];
-      if (i < kGroup / 2) low += to.code[i];
+      code[i] = static_cast<std::int8_t>(std::min(std::max(scaled, -127.0f), 127.0f));
+      sum += code[i];
+      if (i < kGroup / 2) low += code[i];
     }
-    to.scale = amax / 127.0f;
-    to.sum = to.scale * static_cast<float>(sum);
-    to.minus_sum = -sum;
-    to.minus_low = -low;
-    std::memcpy(record, &to, sizeof to);
+    std::memcpy(record, code, sizeof code);
+    write_sums(record, amax / 127.0f, sum, low);
   }
 };
 
@@ -151,13 +148,7 @@ void multiply(const Matrix& weight, const float* bias, const float* add, const s
   }
 }
 
-using Rows = RowWork<ScalarLanes>;
-constexpr Kernels kTable = {.isa = Isa::kScalar,
-                            .quantize = Rows::quantize,
-                            .normalize = Rows::normalize,
-                            .activate = Rows::activate,
-                            .rotate = Rows::rotate,
-                            .multiply = multiply};
+constexpr Kernels kTable = table_of<ScalarLanes>(Isa::kScalar, multiply);
 
 }  // namespace
 

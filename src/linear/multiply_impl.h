@@ -38,11 +38,20 @@ struct Multiply {
     Float m;
   };
 
-  // Where a vector of outputs lies: `data` walks its panel group by group.
+  // Walks a vector's outputs through their panel, group by group: open(g), read, close().
   struct Cursor {
-    const std::byte* data;
-    const std::byte* header;
-    std::size_t lane;  // first output of the vector in its panel
+    const std::byte* data = nullptr;    // the group
+    const std::byte* header = nullptr;  // what it lies under, if anything
+    std::size_t lane = 0;               // first output of the vector in its panel
+
+    Cursor() = default;
+    explicit Cursor(const std::byte* panel, std::size_t first = 0) : data(panel), lane(first) {}
+    void open(std::uint32_t group) {
+      if (!kShape.super() || group % kSuperGroups != 0) return;
+      header = data;
+      data += kShape.header_bytes();
+    }
+    void close() { data += kShape.group_bytes(); }
   };
 
   static Scale read_scale(const Cursor& at) {
@@ -94,13 +103,10 @@ struct Multiply {
       Codes codes[kNow];
       Scale scale[kNow];
       for (std::uint32_t u = 0; u < kNow; ++u) {
-        if (kShape.super() && g % kSuperGroups == 0) {
-          at[u].header = at[u].data;
-          at[u].data += kShape.header_bytes();
-        }
+        at[u].open(g);
         codes[u].load(at[u].data + 4 * at[u].lane);
         scale[u] = read_scale(at[u]);
-        at[u].data += kShape.group_bytes();
+        at[u].close();
       }
       for (std::uint32_t r = 0; r < rows; ++r, records += kRecordBytes) {
         for (std::uint32_t u = 0; u < kNow; ++u) {
@@ -138,8 +144,8 @@ struct Multiply {
         const std::uint32_t count = std::min(kBlockRows, rows - first);
         Cursor at[kUnits];
         for (std::uint32_t u = 0; u < now; ++u) {
-          at[u].data = at[u].header = weight.data + (unit + u) / kParts * bytes;
-          at[u].lane = (unit + u) % kParts * Lanes::kCount;
+          at[u] = Cursor(weight.data + (unit + u) / kParts * bytes,
+                         (unit + u) % kParts * Lanes::kCount);
         }
         const std::byte* from = records + std::size_t{first} * groups * kRecordBytes;
         if (now == kUnits) {
@@ -185,15 +191,17 @@ void multiply(const Matrix& weight, const float* bias, const float* add, const s
   });
 }
 
-template <typename Lanes>
-constexpr Kernels table_of(Isa isa) {
-  using Work = RowWork<Lanes>;
+template <typename Lanes, typename Records = CodeRecords<Lanes>>
+constexpr Kernels table_of(Isa isa, decltype(Kernels::multiply) multiply_rows = multiply<Lanes>) {
+  using Work = RowWork<Lanes, Records>;
   return {.isa = isa,
+          .record_bytes = Records::kBytes,
+          .record_rows = Records::kRows,
           .quantize = Work::quantize,
           .normalize = Work::normalize,
           .activate = Work::activate,
           .rotate = Work::rotate,
-          .multiply = multiply<Lanes>};
+          .multiply = multiply_rows};
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ Vector activated(Vector x) {
 // Where a group of a row goes as 8-bit codes.
 template <typename Lanes>
 struct CodeRecords {
+  static constexpr std::uint32_t kBytes = kRecordBytes, kRows = 1;
   static std::size_t offset(std::uint32_t rows, std::uint32_t inputs, std::uint32_t row,
                             std::uint32_t group) {
     return record_offset(rows, inputs, row, group);

@@ -189,10 +189,10 @@ std::vector<ggml_tensor*> LayerNodes::products(const LinearSet& set, const Linea
     return results;
   }
   const std::int64_t in = input.x->ne[0], rows = input.x->ne[1];
-  const bool codes = &set.kernels_for(rows) == set.linears.front()->kernels;
+  // Padded row counts are multiples of record_rows.
+  const linear::Kernels& kernels = set.kernels_for(rows);
   const auto row_bytes = static_cast<std::int64_t>(
-      codes ? linear::rows_bytes(1, u32(in))
-            : linear::rows_bytes_most(u32(rows), u32(in)) / static_cast<std::size_t>(rows));
+      linear::rows_bytes(kernels, kernels.record_rows, u32(in)) / kernels.record_rows);
   std::vector<ggml_tensor*> sources{input.x};
   if (input.norm != nullptr) sources.push_back(input.norm);
   if (input.up != nullptr) sources.push_back(input.up);

@@ -75,7 +75,7 @@ class LinearTest : public testing::TestWithParam<Format> {
     return product(kernels_for(isa), rows, parts);
   }
   std::vector<float> product(const Kernels& kernels, std::uint32_t rows, std::uint32_t parts) {
-    std::vector<std::byte> records(rows_bytes_most(rows, kInputs));
+    std::vector<std::byte> records(rows_bytes(kernels, rows, kInputs));
     std::vector<float> out(std::size_t{rows} * kOutputs, 77);
     for (std::uint32_t part = 0; part < parts; ++part) {
       kernels.quantize(x_.data(), rows, kInputs, rows * part / parts, rows * (part + 1) / parts,

@@ -43,7 +43,7 @@ class RowsTest : public testing::Test {
     std::vector<std::byte> want;
     for (const Isa isa : kLevels) {
       if (!quire::kernels::machine_has(isa)) continue;
-      std::vector<std::byte> got(rows_bytes(kRows, kInputs));
+      std::vector<std::byte> got(rows_bytes(kernels_for(isa), kRows, kInputs));
       fill(kernels_for(isa), 0, 7, got.data());
       fill(kernels_for(isa), 7, kRows, got.data());
       if (want.empty()) want = got;
