@@ -43,6 +43,13 @@ linear::Matrix matrix_of(const ggml_tensor& weight, linear::Format format) {
           .outputs = static_cast<std::uint32_t>(weight.ne[1])};
 }
 
+// Bytes of its panels, up to where the next weight's may begin.
+std::size_t room_of(const linear::Matrix& matrix) {
+  constexpr std::size_t kAlign = 64;
+  const std::size_t bytes = linear::matrix_bytes(matrix.format, matrix.inputs, matrix.outputs);
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
 // Panel by panel, on all threads: packing is arithmetic, a second or so per GiB and thread.
 void pack(const std::byte* source, const linear::Matrix& matrix, std::byte* to,
           std::uint32_t threads) {
@@ -65,7 +72,6 @@ void pack(const std::byte* source, const linear::Matrix& matrix, std::byte* to,
 
 Status Weights::place(const WeightOptions& options) {
   const linear::Kernels& kernels = linear::kernels_for(options.isa);
-  constexpr std::size_t kAlign = 64;
   std::map<std::string, Counts> paths;
   const auto count = [&](const std::string& path, const ggml_tensor* weight, std::size_t bytes) {
     auto& entry = paths[path][ggml_type_name(weight->type)];
@@ -81,9 +87,8 @@ Status Weights::place(const WeightOptions& options) {
     }
     linear->kernels = &kernels;
     linear->matrix = matrix_of(*linear->weight, *format);
-    const std::size_t bytes =
-        linear::matrix_bytes(*format, linear->matrix.inputs, linear->matrix.outputs);
-    copies_bytes += (bytes + kAlign - 1) / kAlign * kAlign;
+    const std::size_t bytes = room_of(linear->matrix);
+    copies_bytes += bytes;
     count(std::string(name_of(kernels.isa)) + ", panels", linear->weight, bytes);
     packed.push_back(linear);
   }
@@ -102,10 +107,7 @@ Status Weights::place(const WeightOptions& options) {
     const auto* source = static_cast<const std::byte*>(linear->weight->data);
     pack(source, linear->matrix, to, options.threads);
     linear->matrix.data = to;
-    offset += (linear::matrix_bytes(linear->matrix.format, linear->matrix.inputs,
-                                    linear->matrix.outputs) +
-               kAlign - 1) /
-              kAlign * kAlign;
+    offset += room_of(linear->matrix);
     for (const GgufFile::Found& found : file_.tensors()) {
       if (found.data() != source) continue;
       found.file->forget(found.tensor->offset, found.tensor->bytes);
