@@ -44,6 +44,21 @@ struct LayerShape {
 // batches at every level.
 enum class Isa : std::uint8_t { kAuto, kScalar, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni, kAmx };
 
+// When the memory of evicted entries comes back.
+enum class Reclaim : std::uint8_t {
+  kNever,   // with their sequence: what a cache without liveness per entry does, to compare with
+  kWhole,   // when every entry of a block is dead
+  kRepack,  // likewise; and where plan_moves() is called, survivors of sparse blocks move together
+};
+
+// When and what to repack (vToken, arXiv 2608.13263: theta_F, u_max, W_low, H).
+struct RepackOptions {
+  float waste = 0.25f;  // of a sequence: 1 - mean share of live slots of its blocks; more: repack
+  float fullness = 0.75f;   // fuller blocks move only where that frees another block
+  float watermark = 0.10f;  // of the budget: repack while no more than this is free; 1 = always
+  std::size_t headroom_bytes = 0;  // blocks kept for moves, inside the budget; 0 = 1 % of it, or 8
+};
+
 struct CacheOptions {
   std::vector<LayerShape> layers;
   std::size_t budget_bytes = 0;  // K, V, tables, scores, masks: everything
@@ -55,6 +70,8 @@ struct CacheOptions {
   // Chunks of rows may take faster kernels, where the machine has some (AMX).  Their results agree
   // with those of single rows to rounding, no longer to the bit.
   bool chunk_kernels = false;
+  Reclaim reclaim = Reclaim::kRepack;
+  RepackOptions repack{};
 };
 
 // Rows that one sequence adds in a step: its next `rows` positions, in order.
@@ -73,6 +90,14 @@ struct ShrinkReport {
   std::uint64_t bytes_freed = 0;      // given back to the pool by this review
 };
 
+// Moves of a repack, planned or installed.
+struct MovesReport {
+  std::uint64_t plans = 0;    // runs of neighbouring blocks of a lane
+  std::uint64_t entries = 0;  // moved
+  std::uint64_t bytes = 0;    // of K and V, likewise
+  std::uint64_t blocks = 0;   // freed, less those taken
+};
+
 struct SequenceStats {
   std::uint32_t tokens_seen = 0;      // positions ever appended
   double tokens_kept_mean = 0;        // live entries / lanes, full-attention layers
@@ -80,6 +105,8 @@ struct SequenceStats {
   std::uint64_t entries_dropped = 0;  // by policies, over all lanes and time
   std::size_t bytes = 0;              // blocks and tables this sequence alone holds
   std::size_t bytes_shared = 0;       // blocks it shares with another sequence
+  std::uint64_t blocks = 0;           // it reads or holds, over all lanes, shared ones included
+  double waste = 0;                   // 1 - mean share of live slots, but for those still filling
 };
 
 struct CacheStats {
@@ -90,6 +117,8 @@ struct CacheStats {
   std::size_t committed_bytes = 0;  // slabs taken: what the process pays for
   std::size_t stranded_bytes = 0;   // committed, not in use, unusable to another block format
   std::size_t peak_bytes = 0;       // highest committed_bytes ever, sampled at every allocation
+  std::size_t headroom_bytes = 0;   // of used: blocks kept for moves
+  MovesReport moves{};              // installed since open()
   std::uint32_t sequences = 0;
 };
 
@@ -144,6 +173,16 @@ class Cache {
   // Drops the entries at `positions` (ascending, live) from one lane.
   virtual Status evict(SequenceId sequence, std::uint32_t layer, std::uint32_t head,
                        std::span<const Position> positions) = 0;
+  // Repacking: entries of neighbouring sparse blocks of a lane move together into fewer blocks, and
+  // nothing that is computed changes, to the bit.  Between steps plan_moves() lists moves of about
+  // `copy_bytes` of K and V (0: only sets blocks aside for later moves); copy_moves() copies
+  // planned entries, about `bytes` a call, and returns how much it did, 0 when nothing is left; and
+  // the next begin(), or install_moves(), lets attention read the copies and frees the old blocks.
+  // Of these only copy_moves() may also run during a step, in one thread beside those of append()
+  // and attend(): it must have returned before commit(), cancel() or any other call.
+  virtual MovesReport plan_moves(std::size_t copy_bytes) = 0;
+  virtual std::size_t copy_moves(std::size_t bytes) = 0;
+  virtual void install_moves() = 0;
   // Live positions of one lane, ascending.
   virtual Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,
                                                   std::uint32_t head) const = 0;

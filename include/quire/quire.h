@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a meaning changes; quire_open refuses another one. */
-#define QUIRE_ABI 1
+#define QUIRE_ABI 2
 
 typedef enum quire_code {
   QUIRE_OK = 0,
@@ -42,6 +42,13 @@ typedef enum quire_isa {
   QUIRE_ISA_AMX = 6
 } quire_isa;
 
+/* When the memory of evicted entries comes back: quire::Reclaim. */
+typedef enum quire_reclaim {
+  QUIRE_RECLAIM_REPACK = 0,
+  QUIRE_RECLAIM_WHOLE = 1,
+  QUIRE_RECLAIM_NEVER = 2
+} quire_reclaim;
+
 typedef struct quire_cache quire_cache;
 typedef uint64_t quire_sequence;
 
@@ -62,6 +69,7 @@ typedef struct quire_options {
   uint32_t block_tokens; /* 0: 16 */
   uint32_t max_rows;     /* 0: 512 */
   quire_isa isa;
+  quire_reclaim reclaim;
 } quire_options;
 
 typedef struct quire_segment {
@@ -77,7 +85,8 @@ typedef struct quire_shrink_report {
 
 typedef struct quire_cache_stats {
   size_t budget_bytes, used_bytes, kv_bytes, metadata_bytes;
-  size_t committed_bytes, stranded_bytes, peak_bytes;
+  size_t committed_bytes, stranded_bytes, peak_bytes, headroom_bytes;
+  uint64_t moved_entries, moved_bytes, moved_blocks; /* by repacking; blocks: freed */
   uint32_t sequences;
 } quire_cache_stats;
 
@@ -86,6 +95,8 @@ typedef struct quire_sequence_stats {
   double tokens_kept_mean;
   uint64_t entries_dropped;
   size_t bytes, bytes_shared;
+  uint64_t blocks;
+  double waste;
 } quire_sequence_stats;
 
 quire_code quire_open(uint32_t abi, const quire_options* options, quire_cache** cache,
@@ -118,6 +129,11 @@ quire_code quire_shrink(quire_cache* cache, quire_sequence sequence, const char*
                         uint32_t keep, quire_shrink_report* report, quire_error* error);
 quire_code quire_evict(quire_cache* cache, quire_sequence sequence, uint32_t layer, uint32_t head,
                        const uint32_t* positions, size_t position_count, quire_error* error);
+/* Repacking: plan between steps, copy between or during steps, install (quire_begin does it, too).
+ * Plan returns the bytes to copy, copy those it copied: 0 when nothing is left. */
+size_t quire_plan_moves(quire_cache* cache, size_t copy_bytes);
+size_t quire_copy_moves(quire_cache* cache, size_t bytes);
+void quire_install_moves(quire_cache* cache);
 /* Writes the first `capacity` live positions, or sums, of a lane; *count is how many there are. */
 quire_code quire_positions(const quire_cache* cache, quire_sequence sequence, uint32_t layer,
                            uint32_t head, uint32_t* positions, size_t capacity, size_t* count,

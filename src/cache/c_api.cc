@@ -112,6 +112,19 @@ Status open(std::uint32_t abi, const quire_options* given, quire_cache** out) {
   if (given->block_tokens != 0) options.block_tokens = given->block_tokens;
   if (given->max_rows != 0) options.max_rows = given->max_rows;
   options.isa = static_cast<quire::Isa>(given->isa);
+  switch (given->reclaim) {
+    case QUIRE_RECLAIM_REPACK:
+      options.reclaim = quire::Reclaim::kRepack;
+      break;
+    case QUIRE_RECLAIM_WHOLE:
+      options.reclaim = quire::Reclaim::kWhole;
+      break;
+    case QUIRE_RECLAIM_NEVER:
+      options.reclaim = quire::Reclaim::kNever;
+      break;
+    default:
+      return {Code::kInvalidArgument, "options.reclaim: is none of repack, whole, never"};
+  }
   Result<std::unique_ptr<quire::Cache>> cache = quire::Cache::open(std::move(options));
   if (!cache.ok()) return cache.status();
   *out = new quire_cache{*std::move(cache)};
@@ -228,6 +241,18 @@ quire_code quire_evict(quire_cache* cache, quire_sequence sequence, uint32_t lay
   });
 }
 
+size_t quire_plan_moves(quire_cache* cache, size_t copy_bytes) {
+  return cache->cache->plan_moves(copy_bytes).bytes;
+}
+
+size_t quire_copy_moves(quire_cache* cache, size_t bytes) {
+  return cache->cache->copy_moves(bytes);
+}
+
+void quire_install_moves(quire_cache* cache) {
+  cache->cache->install_moves();
+}
+
 quire_code quire_positions(const quire_cache* cache, quire_sequence sequence, uint32_t layer,
                            uint32_t head, uint32_t* positions, size_t capacity, size_t* count,
                            quire_error* error) {
@@ -247,8 +272,9 @@ quire_code quire_tap(const quire_cache* cache, quire_sequence sequence, uint32_t
 
 void quire_stats(const quire_cache* cache, quire_cache_stats* stats) {
   const quire::CacheStats s = cache->cache->stats();
-  *stats = {s.budget_bytes,    s.used_bytes,     s.kv_bytes,   s.metadata_bytes,
-            s.committed_bytes, s.stranded_bytes, s.peak_bytes, s.sequences};
+  *stats = {s.budget_bytes,    s.used_bytes,     s.kv_bytes,     s.metadata_bytes,
+            s.committed_bytes, s.stranded_bytes, s.peak_bytes,   s.headroom_bytes,
+            s.moves.entries,   s.moves.bytes,    s.moves.blocks, s.sequences};
 }
 
 quire_code quire_stats_of(const quire_cache* cache, quire_sequence sequence,
@@ -257,8 +283,8 @@ quire_code quire_stats_of(const quire_cache* cache, quire_sequence sequence,
     if (stats == nullptr) return missing("stats");
     const Result<quire::SequenceStats> s = cache->cache->stats(SequenceId{sequence});
     if (!s.ok()) return s.status();
-    *stats = {s->tokens_seen,     s->tokens_kept_min, s->tokens_kept_mean,
-              s->entries_dropped, s->bytes,           s->bytes_shared};
+    *stats = {s->tokens_seen, s->tokens_kept_min, s->tokens_kept_mean, s->entries_dropped,
+              s->bytes,       s->bytes_shared,    s->blocks,           s->waste};
     return {};
   });
 }

@@ -87,6 +87,14 @@ Status check_options(const CacheOptions& options) {
   if (options.budget_bytes > Pool::kBudgetBytesMax) {
     return wrong("budget_bytes", "is over " + std::to_string(Pool::kBudgetBytesMax));
   }
+  for (const auto& [name, value] : {std::pair{"repack.waste", options.repack.waste},
+                                    std::pair{"repack.fullness", options.repack.fullness},
+                                    std::pair{"repack.watermark", options.repack.watermark}}) {
+    if (!(value >= 0 && value <= 1)) return wrong(name, "is not from 0 to 1");
+  }
+  if (options.repack.headroom_bytes > options.budget_bytes / 2) {
+    return wrong("repack.headroom_bytes", "is over half of budget_bytes");
+  }
   if (!kernels::machine_has(options.isa)) {
     return {Code::kUnsupported,
             std::string("isa: this machine or build has no ") + name_of(options.isa)};
@@ -139,7 +147,7 @@ PagedCache::PagedCache(CacheOptions options, std::unique_ptr<Memory> memory)
     : options_(std::move(options)),
       memory_(std::move(memory)),
       pool_(*memory_, {.slab_bytes = slab_bytes_of(options_, geometry_of(options_))}),
-      tables_(pool_, geometry_of(options_)),
+      tables_(pool_, geometry_of(options_), options_.reclaim),
       kernels_(kernels::kernels_for(options_.isa)),
       chunk_kernels_(choose_chunk_kernels(options_)) {
   for (const LayerShape& layer : options_.layers) {

@@ -2,7 +2,7 @@
 //
 //   open.cc     what may be opened          step.cc     begin, append, commit, cancel
 //   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
-//   queries.cc  what a lane holds, counts
+//   queries.cc  what a lane holds, counts   moves.cc    repacking: plan, copy, install
 #pragma once
 
 #include <memory>
@@ -53,6 +53,9 @@ class PagedCache final : public Cache {
                               std::uint32_t keep) override;
   Status evict(SequenceId sequence, std::uint32_t layer, std::uint32_t head,
                std::span<const Position> positions) override;
+  MovesReport plan_moves(std::size_t copy_bytes) override;
+  std::size_t copy_moves(std::size_t bytes) override;
+  void install_moves() override;
   Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,
                                           std::uint32_t head) const override;
   Result<std::vector<float>> tap(SequenceId sequence, std::uint32_t layer,
@@ -99,6 +102,7 @@ class PagedCache final : public Cache {
   const kernels::Kernels& kernels_;
   const kernels::Kernels& chunk_kernels_;  // of whole items
   std::vector<float> scale_;               // [layer]
+  MovesReport moved_;                      // since open()
 
   // The running step.
   std::vector<StepSegment> segments_;

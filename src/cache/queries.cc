@@ -76,13 +76,7 @@ std::uint32_t PagedCache::tokens_that_fit(const Needs& needs) const {
 std::vector<Position> PagedCache::live_positions(const Sequence& sequence, LanePlace at) const {
   std::vector<Position> positions;
   positions.reserve(tables_.live(sequence, at));
-  tables_.for_each_block(sequence, at, 0, sequence.length,
-                         [&](BlockId, std::uint64_t live, Position base, Ordinal) {
-                           for (; live != 0; live &= live - 1) {
-                             const int slot = std::countr_zero(live);
-                             positions.push_back(base + static_cast<Position>(slot));
-                           }
-                         });
+  tables_.for_each_entry(sequence, at, [&](Position p) { positions.push_back(p); });
   return positions;
 }
 
@@ -161,6 +155,8 @@ CacheStats PagedCache::stats() const {
           .committed_bytes = bytes.committed,
           .stranded_bytes = bytes.stranded,
           .peak_bytes = bytes.peak,
+          .headroom_bytes = tables_.headroom_bytes(),
+          .moves = moved_,
           .sequences = tables_.sequence_count()};
 }
 
@@ -173,7 +169,9 @@ Result<SequenceStats> PagedCache::stats(SequenceId id) const {
                       .tokens_kept_min = std::numeric_limits<std::uint32_t>::max(),
                       .entries_dropped = sequence.dropped,
                       .bytes = bytes.own,
-                      .bytes_shared = bytes.shared};
+                      .bytes_shared = bytes.shared,
+                      .blocks = tables_.blocks(sequence),
+                      .waste = tables_.waste(sequence)};
   std::uint64_t entries = 0, lanes = 0;
   for (std::uint32_t g = 0; g < tables_.geometry().groups.size(); ++g) {
     const LayerGroup& group = tables_.geometry().groups[g];

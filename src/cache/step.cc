@@ -51,6 +51,7 @@ Status PagedCache::check_segments(std::span<const Segment> segments) {
 Status PagedCache::begin(std::span<const Segment> segments) {
   if (const Status status = between_steps("begin"); !status.ok()) return status;
   if (const Status status = check_segments(segments); !status.ok()) return status;
+  install_moves();
   segments_.clear();
   growth_.clear();
   append_blocks_.assign(1, 0);

@@ -45,6 +45,12 @@ struct Geometry {
   LanePlace place(std::uint32_t layer, std::uint32_t head) const {
     return {first_lane[layer].group, first_lane[layer].lane + head};
   }
+  // Of a lane's rank among all lanes of a sequence.
+  std::uint32_t group_of(std::uint32_t lane) const {
+    std::uint32_t group = 0;
+    while (lane >= groups[group].first_lane + groups[group].lanes) ++group;
+    return group;
+  }
   std::size_t largest_block() const;
   std::size_t largest_extent() const;
 };

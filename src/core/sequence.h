@@ -38,19 +38,42 @@ struct ExtentRef {
   std::uint32_t generation;  // of the extent when it was taken
 };
 
-// A block of a lane that has a table.
+// Entries of one lane that a repack brought together in a block of their own: slot i holds the one
+// at position base + step[i], ascending.  std::uint16_t step[block_tokens] follows the record, so
+// that a pack of 16 is one grain of the pool.
+struct Pack {
+  static constexpr std::uint32_t kStepMax = 0xFFFF;
+
+  std::uint32_t references;  // rows: of one sequence, and of its forks
+  Position base;
+
+  std::uint16_t* step() { return reinterpret_cast<std::uint16_t*>(this + 1); }
+  const std::uint16_t* step() const { return reinterpret_cast<const std::uint16_t*>(this + 1); }
+  static std::size_t bytes(std::uint32_t block_tokens) {
+    return sizeof(Pack) + block_tokens * sizeof(std::uint16_t);
+  }
+};
+
+// A block of a lane that has a table: an extent's, or a pack's.
 struct Row {
+  static constexpr std::uint32_t kPacked = std::uint32_t{1} << 31;
+
   BlockId block;
-  Position base;       // of slot 0, a multiple of block_tokens
-  std::uint64_t live;  // never 0
+  std::uint32_t place;  // position of slot 0, a multiple of block_tokens; or kPacked and the Pack
+  std::uint64_t live;   // never 0
+
+  bool packed() const { return (place & kPacked) != 0; }
+  BlockId pack() const { return BlockId{place & ~kPacked}; }  // its address in the pool
 };
 
 struct Lane {
-  PagedList<Row> rows;           // own == 1, ascending in base
+  PagedList<Row> rows;           // own == 1, ascending in position
   PagedList<std::int64_t> taps;  // [live][Tables::tap_stride()], unit 2^-40; empty while off
   std::uint32_t own;             // 1: has a table; 0: dense, blocks implied by the extents
   std::uint32_t live;            // own == 1: entries, those of the running step included
   std::uint32_t first;           // own == 1: ordinals that a window has passed
+  std::uint16_t sparse;          // 1: evicted from since a repack looked at it
+  std::uint16_t moving;          // 1: a plan of its entries is in flight
 };
 
 struct GroupState {
@@ -73,6 +96,8 @@ struct Sequence {
   TapState taps;
   std::uint32_t taps_fresh;  // 1: the running step switched them on
   std::uint64_t dropped;     // entries, by evictions
+  std::uint32_t sparse;      // lanes with Lane::sparse
+  std::uint32_t settled;     // 1: not wasteful enough to repack, and nothing evicted since
   Needs needs;
 
   GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }

@@ -8,8 +8,12 @@
 
 namespace quire {
 
-Tables::Tables(Pool& pool, Geometry geometry)
-    : pool_(pool), geometry_(std::move(geometry)), nodes_(pool) {
+Tables::Tables(Pool& pool, Geometry geometry, Reclaim reclaim)
+    : pool_(pool),
+      geometry_(std::move(geometry)),
+      reclaim_(reclaim),
+      nodes_(pool),
+      spares_(geometry_.groups.size()) {
   for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
     LayerGroup& group = geometry_.groups[g];
     const auto twin = std::ranges::find(geometry_.groups.begin(), geometry_.groups.begin() + g,
@@ -66,6 +70,7 @@ Sequence* Tables::find(SequenceId id) const {
 
 void Tables::drop(Sequence& sequence) {
   QUIRE_CHECK(!growing());
+  leave_moves(sequence);
   slots_[sequence.slot] = nullptr;
   --sequence_count_;
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
@@ -77,6 +82,7 @@ void Tables::drop(Sequence& sequence) {
   std::uint32_t slots = slots_.size();
   while (slots > 0 && slots_[slots - 1] == nullptr) --slots;
   slots_.resize(nodes_, slots);
+  if (sequence_count_ == 0) set_spares_aside(0);
   settle_headroom();
 }
 
@@ -85,8 +91,12 @@ void Tables::release_lists(Sequence& sequence) {
     sequence.groups()[g].extents.resize(nodes_, 0);
   }
   for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
-    sequence.lanes(geometry_)[l].rows.resize(nodes_, 0);
-    sequence.lanes(geometry_)[l].taps.resize(nodes_, 0);
+    Lane& table = sequence.lanes(geometry_)[l];
+    for (std::uint32_t i = 0; i < table.rows.size(); ++i) {
+      if (table.rows[i].packed()) unreference_pack(table.rows[i]);
+    }
+    table.rows.resize(nodes_, 0);
+    table.taps.resize(nodes_, 0);
   }
 }
 
@@ -155,6 +165,22 @@ void Tables::reclaim(std::uint32_t group, Extent& extent) {
   // No owner: the reference left is one that the step being published replaces as well.
 }
 
+Extent& Tables::extent_of(const Sequence& sequence, LanePlace at, const Row& row) const {
+  const PagedList<ExtentRef>& list = sequence.groups()[at.group].extents;
+  return checked(list[lower_bound(list, row.place / geometry_.block_tokens)]);
+}
+
+void Tables::unreference_pack(const Row& row) {
+  Pack& pack = pack_of(row);
+  QUIRE_CHECK(pack.references > 0);
+  if (--pack.references == 0) release_pack(row);
+}
+
+void Tables::release_pack(const Row& row) {
+  pool_.release(row.block);
+  pool_.release_array(pool_.address(row.pack()));
+}
+
 void Tables::release_block(Extent& extent, std::uint32_t lane) {
   pool_.release(extent.blocks()[lane]);
   extent.blocks()[lane] = kNoBlock;
@@ -162,6 +188,7 @@ void Tables::release_block(Extent& extent, std::uint32_t lane) {
 }
 
 void Tables::release_dead_blocks(const Sequence& sequence, std::uint32_t group, Extent& extent) {
+  if (reclaim_ == Reclaim::kNever) return;
   const Position base = extent.ordinal * geometry_.block_tokens;
   for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {
     const Lane& table = lane(sequence, {group, l});
@@ -209,11 +236,12 @@ std::uint32_t Tables::lower_bound(const PagedList<ExtentRef>& list, std::uint32_
   return begin;
 }
 
-std::uint32_t Tables::lower_bound(const PagedList<Row>& rows, Position base) {
+// Rank of the first row that begins at or above `position`.
+std::uint32_t Tables::lower_bound(const PagedList<Row>& rows, Position position) const {
   std::uint32_t begin = 0, end = rows.size();
   while (begin < end) {
     const std::uint32_t middle = begin + (end - begin) / 2;
-    if (rows[middle].base < base) {
+    if (first_position(rows[middle]) < position) {
       begin = middle + 1;
     } else {
       end = middle;
@@ -224,7 +252,7 @@ std::uint32_t Tables::lower_bound(const PagedList<Row>& rows, Position base) {
 
 bool Tables::has_row(const Lane& lane, Position base) const {
   const std::uint32_t i = lower_bound(lane.rows, base);
-  return i < lane.rows.size() && lane.rows[i].base == base;
+  return i < lane.rows.size() && lane.rows[i].place == base;
 }
 
 // --- headroom ---

@@ -12,6 +12,13 @@
 // its extent belongs to this sequence alone; in a shared extent it stays until the extent has one
 // owner, and is released in that moment (drop, fork's copy-on-write, or another eviction).
 //
+// A repack (vToken, arXiv 2608.13263) moves the entries of neighbouring sparse blocks of a lane
+// into fewer blocks, packs, in three calls: plan_moves() takes the packs and lists the moves;
+// whoever copies reads only the old blocks' live slots and writes only packs, which nobody reads
+// yet; and install_moves() swaps the rows of the lane, in one go, for those moves whose entries are
+// still alive.  Between the first and the last the lane is read, appended to and evicted from as
+// ever.
+//
 // One thread at a time; const members may be called by many threads.
 #pragma once
 
@@ -23,9 +30,11 @@
 
 #include "core/demand.h"
 #include "core/geometry.h"
+#include "core/moves.h"
 #include "core/node_store.h"
 #include "core/paged_list.h"
 #include "core/pool.h"
+#include "core/repack.h"
 #include "core/sequence.h"
 
 namespace quire {
@@ -46,7 +55,7 @@ class Tables {
  public:
   // Registers the geometry's formats with the pool.  REQUIRES: at most Pool::kFormatsMax different
   // block sizes; the pool is empty and outlives the tables.
-  Tables(Pool& pool, Geometry geometry);
+  Tables(Pool& pool, Geometry geometry, Reclaim reclaim = Reclaim::kRepack);
   ~Tables();
   Tables(const Tables&) = delete;
   Tables& operator=(const Tables&) = delete;
@@ -90,10 +99,15 @@ class Tables {
   }
   // Calls f(BlockId, live bits, base position, ordinal of the first live entry) for the blocks that
   // hold positions in [begin, end), ascending.  The first block may reach below `begin`; bits at
-  // or above `end` are cleared.
+  // or above `end` are cleared.  A pack's base is given as 0, which every row that may read it is
+  // behind; the positions of its entries are what for_each_entry() is for.
+  // REQUIRES: of a lane with packs, begin = 0 and end >= the sequence's length.
   template <typename F>
   void for_each_block(const Sequence& sequence, LanePlace at, Position begin, Position end,
                       F f) const;
+  // Calls f(position) for every live entry, ascending.  REQUIRES: no step running.
+  template <typename F>
+  void for_each_entry(const Sequence& sequence, LanePlace at, F f) const;
 
   // --- eviction (tables_evict.cc) ---
   // Keeps the entries of a lane with these ranks (ascending, 0 = its first entry now) and drops the
@@ -101,6 +115,17 @@ class Tables {
   // changed.  After the last lane of a sequence call settle().
   bool retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
   void settle(Sequence& sequence);  // releases extents without a live entry
+
+  // --- repacking (tables_repack.cc) ---
+  // Plans moves until `copy_bytes` of K and V are to be copied, and sets packs aside for the next.
+  // REQUIRES: no step running.
+  MovesPlanned plan_moves(const RepackOptions& options, std::size_t copy_bytes);
+  // The plans in flight.  Another thread may copy their entries while a step is running, and only
+  // then: every other call may change them.
+  std::span<MovePlan> moves() { return moves_.all(); }
+  // Installs the plans that are copied.  REQUIRES: no step running.
+  MovesDone install_moves();
+  std::size_t headroom_bytes() const;  // packs set aside
 
   // --- sizes (tables_size.cc) ---
   // Slabs the pool must still give for a step; never too few.  Exact but for the packing of arrays
@@ -112,6 +137,9 @@ class Tables {
   // Tokens of one fresh sequence that an empty pool holds, in steps of at most `step_rows`.
   std::uint32_t tokens_that_fit(const Needs& needs, std::uint32_t step_rows) const;
   SequenceBytes bytes(const Sequence& sequence) const;
+  std::uint64_t blocks(const Sequence& sequence) const;  // held or read, over all lanes
+  // 1 - mean share of live slots over the blocks of full-attention lanes, but for those filling.
+  double waste(const Sequence& sequence) const;
 
   void check_invariants() const;  // tables_invariants.cc
 
@@ -122,6 +150,14 @@ class Tables {
   };
 
   std::uint64_t bits_below(Position base, Position end) const;  // slots of [base, end)
+  Pack& pack_of(const Row& row) const {
+    return *reinterpret_cast<Pack*>(pool_.address(row.pack()));
+  }
+  Position first_position(const Row& row) const {
+    return row.packed() ? pack_of(row).base : row.place;
+  }
+  void unreference_pack(const Row& row);
+  void release_pack(const Row& row);
   bool acquire_blocks(const LayerGroup& group, std::span<BlockId> out);
   Extent* make_extent(const LayerGroup& group, std::uint32_t ordinal);
   void free_extent(const LayerGroup& group, Extent* extent);
@@ -132,9 +168,11 @@ class Tables {
   void release_dead_blocks(const Sequence& sequence, std::uint32_t group, Extent& extent);
   // Rank in the list of the first extent at or above `ordinal`.
   static std::uint32_t lower_bound(const PagedList<ExtentRef>& list, std::uint32_t ordinal);
-  static std::uint32_t lower_bound(const PagedList<Row>& rows, Position base);
-  bool has_row(const Lane& lane, Position base) const;
+  std::uint32_t lower_bound(const PagedList<Row>& rows, Position position) const;
+  bool has_row(const Lane& lane, Position base) const;  // of an extent's block
+  Extent& extent_of(const Sequence& sequence, LanePlace at, const Row& row) const;
   void release_lists(Sequence& sequence);
+  void release_dead_row(Sequence& sequence, LanePlace at, const Row& row);
 
   bool make_table(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
   void filter_rows(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
@@ -161,14 +199,56 @@ class Tables {
                  Demand& demand) const;
   std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group,
                               std::uint32_t step_rows) const;
+  void check_pack(const Row& row, Position end) const;
   void check_table(const Sequence& sequence, LanePlace at) const;
   void check_group(const Sequence& sequence, std::uint32_t group) const;
+
+  // Packs set aside, of one layer group: a list through the blocks' first bytes.
+  struct Spares {
+    Row first{};
+    std::size_t count = 0;
+  };
+  struct Candidate {
+    Sequence* sequence;
+    LanePlace at;
+    std::uint32_t gain;  // blocks, at most
+  };
+  bool acquire_pack(std::uint32_t group, Row& pack);
+  bool take_pack(std::uint32_t group, Row& pack);
+  void set_spares(std::uint32_t group, std::size_t count);
+  void set_spares_aside(std::size_t bytes);
+  // Blocks of a lane that are not still filling, and the live entries in them.
+  struct Filled {
+    std::uint32_t blocks = 0, entries = 0;
+  };
+  Filled filled_blocks(const Sequence& sequence, LanePlace at) const;
+  void add_candidates(Sequence& sequence, double most);  // most: waste that is left alone
+  // False: there is no room for the packs.
+  bool plan_lane(const Candidate& lane, double fullness, MovesPlanned& planned);
+  bool plan_runs(LanePlace at, double fullness, MovesPlanned& planned);
+  bool plan_run(LanePlace at, const RepackRun& run, MovesPlanned& planned);
+  bool add_source(MovePlan& plan, const Row& source);
+  bool find_views(Sequence& sequence, LanePlace at);
+  void find_fill(const Sequence& sequence, LanePlace at);
+  Fill fill_of(const Sequence& sequence, LanePlace at, const Row& row) const;
+  void live_now(const MovePlan& plan, const Sequence& sequence,
+                std::vector<std::uint64_t>& live) const;
+  void follow(MovePlan& plan);
+  void follow_eviction(const Sequence& sequence, LanePlace at);
+  void leave_moves(const Sequence& sequence);
+  bool installable(const MovePlan& plan) const;
+  bool holds(const Sequence& sequence, LanePlace at, const Row& source) const;
+  std::size_t install(const MovePlan& plan);
+  void install_view(const MovePlan& plan, Sequence& sequence);
+  void end_plan(const MovePlan& plan);
+  void mark_sparse(Sequence& sequence, LanePlace at);
 
   std::size_t headroom_of(const Sequence& sequence) const;
   bool settle_headroom();
 
   Pool& pool_;
   Geometry geometry_;
+  const Reclaim reclaim_;
   NodeStore nodes_;
   PagedList<Sequence*> slots_;  // by the low half of a SequenceId; null: free
   std::uint32_t sequence_count_ = 0;
@@ -176,6 +256,16 @@ class Tables {
   BlockPlacing placing_ = BlockPlacing::kSpread;
   std::vector<Growing> step_;
   std::vector<ExtentRef> replaced_;  // open extents that the step replaced by copies
+
+  Moves moves_;
+  std::vector<Spares> spares_;  // [group]
+  // Scratch of the planner: the sequences that share a lane's blocks, how full the blocks are, and
+  // what lives of a plan's sources.
+  RepackPlanner planner_;
+  std::vector<Candidate> candidates_;
+  std::vector<Sequence*> views_;
+  std::vector<Fill> fill_;
+  std::vector<std::uint64_t> live_;
 };
 
 template <typename F>
@@ -190,9 +280,14 @@ void Tables::for_each_block(const Sequence& sequence, LanePlace at, Position beg
                               for (; count > 0; --count, ++row) {
                                 const Ordinal first = ordinal;
                                 ordinal += static_cast<std::uint32_t>(std::popcount(row->live));
-                                if (row->base >= end || row->base + block_tokens <= begin) continue;
-                                const std::uint64_t live = row->live & bits_below(row->base, end);
-                                if (live != 0) f(row->block, live, row->base, first);
+                                if (row->packed()) {
+                                  f(row->block, row->live, Position{0}, first);
+                                  continue;
+                                }
+                                const Position base = row->place;
+                                if (base >= end || base + block_tokens <= begin) continue;
+                                const std::uint64_t live = row->live & bits_below(base, end);
+                                if (live != 0) f(row->block, live, base, first);
                               }
                             });
     return;
@@ -210,6 +305,26 @@ void Tables::for_each_block(const Sequence& sequence, LanePlace at, Position beg
       f(ref->extent->blocks()[at.lane], bits_below(base, end), base, base);
     }
   });
+}
+
+template <typename F>
+void Tables::for_each_entry(const Sequence& sequence, LanePlace at, F f) const {
+  const Lane& table = lane(sequence, at);
+  if (table.own == 0) {
+    const Position first = first_ordinal(sequence, at), end = first + live(sequence, at);
+    for (Position p = first; p < end; ++p) f(p);
+    return;
+  }
+  table.rows.for_each_run(
+      0, table.rows.size(), [&](std::uint32_t, const Row* row, std::uint32_t count) {
+        for (; count > 0; --count, ++row) {
+          const Pack* pack = row->packed() ? &pack_of(*row) : nullptr;
+          for (std::uint64_t live = row->live; live != 0; live &= live - 1) {
+            const auto slot = static_cast<std::uint32_t>(std::countr_zero(live));
+            f(pack != nullptr ? pack->base + pack->step()[slot] : row->place + slot);
+          }
+        }
+      });
 }
 
 }  // namespace quire

@@ -37,6 +37,8 @@ bool Tables::retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> k
   filter_taps(sequence, at, kept);
   table.live = static_cast<std::uint32_t>(kept.size());
   sequence.dropped += before - table.live;
+  mark_sparse(sequence, at);
+  if (table.moving != 0) follow_eviction(sequence, at);
   return true;
 }
 
@@ -65,10 +67,9 @@ bool Tables::make_table(Sequence& sequence, LanePlace at, std::span<const Ordina
 // blocks of the others.
 void Tables::filter_rows(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept) {
   Lane& table = lane(sequence, at);
-  GroupState& state = sequence.groups()[at.group];
   const std::uint32_t rows = block_count(sequence, at);
   const Ordinal first = first_ordinal(sequence, at);
-  std::uint32_t written = 0, rank = 0, extent = 0;
+  std::uint32_t written = 0, rank = 0;
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < rows; ++i) {
     Row row = row_at(sequence, at, i);
@@ -77,20 +78,24 @@ void Tables::filter_rows(Sequence& sequence, LanePlace at, std::span<const Ordin
       table.rows[written++] = row;
       continue;
     }
-    while (state.extents[extent].ordinal * geometry_.block_tokens < row.base) ++extent;
-    Extent& dead = checked(state.extents[extent]);
-    if (dead.shared()) {
-      dead.holes = 1;
-    } else {
-      release_block(dead, at.lane);
-    }
+    release_dead_row(sequence, at, row);
   }
   QUIRE_CHECK(next == kept.size());  // else not ascending
   table.rows.resize(nodes_, written);
   if (table.own != 0) return;
   table.own = 1;
   table.first = first;
-  --state.dense_lanes;
+  --sequence.groups()[at.group].dense_lanes;
+}
+
+void Tables::release_dead_row(Sequence& sequence, LanePlace at, const Row& row) {
+  if (row.packed()) return unreference_pack(row);
+  Extent& extent = extent_of(sequence, at, row);
+  if (extent.shared() || reclaim_ == Reclaim::kNever) {
+    extent.holes = 1;
+  } else {
+    release_block(extent, at.lane);
+  }
 }
 
 void Tables::filter_taps(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept) {
@@ -117,7 +122,7 @@ void Tables::settle(Sequence& sequence) {
   QUIRE_CHECK(!growing());
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     GroupState& state = sequence.groups()[g];
-    if (state.dense_lanes != 0) continue;
+    if (state.dense_lanes != 0 || reclaim_ == Reclaim::kNever) continue;
     const auto read = [&](const ExtentRef& ref) {
       const Position base = ref.ordinal * geometry_.block_tokens;
       for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
@@ -130,7 +135,7 @@ void Tables::settle(Sequence& sequence) {
       const ExtentRef ref = state.extents[i];
       const Extent& extent = checked(ref);
       // Alone, a sequence holds exactly the blocks it reads.
-      const bool needed = extent.shared() ? extent.holes == 0 || read(ref) : extent.held > 0;
+      const bool needed = extent.held > 0 && (!extent.shared() || extent.holes == 0 || read(ref));
       if (needed) {
         state.extents[written++] = ref;
       } else {

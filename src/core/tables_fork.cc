@@ -48,15 +48,20 @@ Sequence* Tables::fork(const Sequence& parent) {
     Lane& to = child->lanes(geometry_)[l];
     copy_items(from.rows, to.rows);
     copy_items(from.taps, to.taps);
+    for (std::uint32_t i = 0; i < to.rows.size(); ++i) {
+      if (to.rows[i].packed()) ++pack_of(to.rows[i]).references;
+    }
     to.own = from.own;
     to.live = from.live;
     to.first = from.first;
+    to.sparse = from.sparse;
   }
   child->length = parent.length;
   child->window_rows = parent.window_rows;
   child->window_end = parent.window_end;
   child->taps = parent.taps;
   child->dropped = parent.dropped;
+  child->sparse = parent.sparse;
   return child;
 }
 

@@ -129,9 +129,58 @@ SequenceBytes Tables::bytes(const Sequence& sequence) const {
     const Lane& table = sequence.lanes(geometry_)[l];
     nodes += PagedList<Row>::nodes_for(table.rows.size()) +
              PagedList<std::int64_t>::nodes_for(table.taps.size());
+    const std::size_t block_bytes = geometry_.groups[geometry_.group_of(l)].block_bytes;
+    for (std::uint32_t i = 0; i < table.rows.size(); ++i) {
+      if (!table.rows[i].packed()) continue;
+      if (pack_of(table.rows[i]).references > 1) {
+        bytes.shared += block_bytes;
+      } else {
+        bytes.own += block_bytes + Pool::array_bytes(Pack::bytes(geometry_.block_tokens));
+      }
+    }
   }
   bytes.own += nodes * Pool::array_bytes(kNodeBytes);
   return bytes;
+}
+
+std::uint64_t Tables::blocks(const Sequence& sequence) const {
+  std::uint64_t blocks = 0;
+  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+    const PagedList<ExtentRef>& list = sequence.groups()[g].extents;
+    for (std::uint32_t i = 0; i < list.size(); ++i) blocks += list[i].extent->held;
+  }
+  for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
+    const PagedList<Row>& rows = sequence.lanes(geometry_)[l].rows;
+    for (std::uint32_t i = 0; i < rows.size(); ++i) blocks += rows[i].packed() ? 1 : 0;
+  }
+  return blocks;
+}
+
+Tables::Filled Tables::filled_blocks(const Sequence& sequence, LanePlace at) const {
+  const Lane& table = lane(sequence, at);
+  const std::uint32_t whole = sequence.length / geometry_.block_tokens;
+  if (table.own == 0) return {whole, whole * geometry_.block_tokens};
+  Filled filled{table.rows.size(), table.live};
+  if (filled.blocks > 0 && table.rows.back().place == whole * geometry_.block_tokens) {
+    --filled.blocks;
+    filled.entries -= static_cast<std::uint32_t>(std::popcount(table.rows.back().live));
+  }
+  return filled;
+}
+
+double Tables::waste(const Sequence& sequence) const {
+  std::uint64_t blocks = 0, entries = 0;
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    if (geometry_.groups[g].window != 0) continue;
+    for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
+      const Filled filled = filled_blocks(sequence, {g, l});
+      blocks += filled.blocks;
+      entries += filled.entries;
+    }
+  }
+  if (blocks == 0) return 0;
+  return 1 - static_cast<double>(entries) /
+                 (static_cast<double>(blocks) * static_cast<double>(geometry_.block_tokens));
 }
 
 }  // namespace quire

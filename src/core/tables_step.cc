@@ -118,7 +118,7 @@ bool Tables::grow_rows(Sequence& sequence, LanePlace at) {
   const std::uint32_t ordinal = begin / block_tokens;
   const PagedList<ExtentRef>& list = sequence.groups()[at.group].extents;
   const std::uint32_t first_extent = lower_bound(list, ordinal);
-  const bool open = !table.rows.empty() && table.rows.back().base == ordinal * block_tokens;
+  const bool open = !table.rows.empty() && table.rows.back().place == ordinal * block_tokens;
   std::uint32_t row = table.rows.size() - (open ? 1 : 0);
   if (!table.rows.resize(nodes_, row + list.size() - first_extent)) return false;
   for (std::uint32_t e = first_extent; e < list.size(); ++e, ++row) {
@@ -126,7 +126,7 @@ bool Tables::grow_rows(Sequence& sequence, LanePlace at) {
     std::uint64_t fresh = bits_below(base, end);
     if (base < begin) fresh &= ~bits_below(base, begin);
     table.rows[row].block = list[e].extent->blocks()[at.lane];
-    table.rows[row].base = base;
+    table.rows[row].place = base;
     table.rows[row].live |= fresh;
   }
   table.live += sequence.pending;
@@ -176,12 +176,14 @@ void Tables::retract_rows(Sequence& sequence, LanePlace at, const ExtentRef& rep
   if (table.own == 0) return;
   const Position length = sequence.length;
   std::uint32_t rows = table.rows.size();
-  for (; rows > 0 && table.rows[rows - 1].base >= length; --rows) {
+  for (; rows > 0 && first_position(table.rows[rows - 1]) >= length; --rows) {
     table.live -= static_cast<std::uint32_t>(std::popcount(table.rows[rows - 1].live));
   }
-  if (rows > 0 && table.rows[rows - 1].base + geometry_.block_tokens > length) {
+  // What a pack holds is all below the length.
+  if (rows > 0 && !table.rows[rows - 1].packed() &&
+      table.rows[rows - 1].place + geometry_.block_tokens > length) {
     Row& open = table.rows[rows - 1];
-    const std::uint64_t kept = open.live & bits_below(open.base, length);
+    const std::uint64_t kept = open.live & bits_below(open.place, length);
     table.live -= static_cast<std::uint32_t>(std::popcount(open.live ^ kept));
     open.live = kept;
     if (kept == 0) {
@@ -269,7 +271,7 @@ void Tables::pass_window(Sequence& sequence, std::uint32_t group) {
     std::uint32_t rows = 0;
     for (; rows < table.rows.size(); ++rows) {
       const Row& row = table.rows[rows];
-      if (!passed(row.base / geometry_.block_tokens)) break;
+      if (!passed(row.place / geometry_.block_tokens)) break;
       const auto live = static_cast<std::uint32_t>(std::popcount(row.live));
       table.first += live;
       table.live -= live;

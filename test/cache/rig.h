@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -109,8 +110,10 @@ inline SequenceId start(Cache& cache, const Needs& needs = {}) {
 }
 
 // One step over all rows, on `threads` threads with the barriers that cache.h asks for (1: on the
-// caller's, all parts in a row).  The step is committed unless begin() refuses.
-inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t threads = 1) {
+// caller's, all parts in a row), and `beside` in a thread of its own meanwhile.  The step is
+// committed unless begin() refuses.
+inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t threads = 1,
+                   const std::function<void()>& beside = {}) {
   std::vector<Segment> segments;
   std::uint32_t rows = 0;
   for (const Rows& r : batch) {
@@ -146,6 +149,7 @@ inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t t
   };
   std::vector<std::thread> others;
   for (std::uint32_t part = 1; part < threads; ++part) others.emplace_back(work, part);
+  if (beside) others.emplace_back(beside);
   work(0);
   for (std::thread& other : others) other.join();
   cache.commit();

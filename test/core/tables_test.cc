@@ -1,5 +1,6 @@
 // Goal: the tables hold exactly what was appended and not evicted, in every sequence, whatever its
-//   forks do; no refusal changes anything; everything dropped leaves the pool empty.
+//   forks do and whatever is repacked, with copies that come late or never; no refusal changes
+//   anything; everything dropped leaves the pool empty.
 // Method: random operations against a naive model (a map from position to a tag per lane), with
 //   every lane compared and every invariant recounted after each, over pools that are too small.
 #include "core/tables.h"
@@ -36,8 +37,9 @@ struct ModelSequence {
 
 class Rig {
  public:
-  Rig(std::uint64_t seed, std::uint32_t block_tokens, std::size_t budget, const Needs& needs)
-      : random_(seed), memory_(budget), needs_(needs) {
+  Rig(std::uint64_t seed, std::uint32_t block_tokens, std::size_t budget, const Needs& needs,
+      Reclaim reclaim)
+      : random_(seed), memory_(budget), needs_(needs), reclaim_(reclaim) {
     const LayerShape full{.kv_heads = 2, .query_heads = 4, .key_size = 16, .value_size = 16};
     LayerShape window = full;
     window.window = 21;
@@ -50,11 +52,11 @@ class Rig {
     pool_ = std::make_unique<Pool>(
         memory_, Pool::Options{Pool::slab_bytes_for(budget, geometry.largest_extent(),
                                                     geometry.largest_block())});
-    tables_ = std::make_unique<Tables>(*pool_, std::move(geometry));
+    tables_ = std::make_unique<Tables>(*pool_, std::move(geometry), reclaim);
   }
 
   void step() {
-    switch (below(10)) {
+    switch (below(14)) {
       case 0:
         return start();
       case 1:
@@ -64,6 +66,13 @@ class Rig {
       case 3:
       case 4:
         return evict();
+      case 5:
+      case 6:
+        return plan();
+      case 7:
+        return copy();
+      case 8:
+        return install();
       default:
         return grow();
     }
@@ -94,6 +103,8 @@ class Rig {
 
   Pool& pool() { return *pool_; }
   std::size_t refusals() const { return refusals_; }
+  std::size_t planned() const { return planned_; }
+  std::size_t installed() const { return installed_; }
 
  private:
   std::uint32_t below(std::size_t n) { return static_cast<std::uint32_t>(random_() % n); }
@@ -115,15 +126,21 @@ class Rig {
     const Lane& lane = tables_->lane(sequence, at);
     const std::uint32_t stride = tables_->tap_stride(sequence, at);
     auto next = expected.begin();
+    tables_->for_each_entry(sequence, at, [&](Position position) {
+      ASSERT_NE(next, expected.end());
+      ASSERT_EQ(position, next->first);
+      ++next;
+    });
+    ASSERT_EQ(next, expected.end());
+    next = expected.begin();
     std::uint32_t rank = 0;
     tables_->for_each_block(sequence, at, 0, sequence.length,
-                            [&](BlockId block, std::uint64_t live, Position base, Ordinal first) {
+                            [&](BlockId block, std::uint64_t live, Position, Ordinal first) {
                               ASSERT_EQ(first, model.passed[l] + rank);
                               for (; live != 0; live &= live - 1, ++next, ++rank) {
                                 const auto slot =
                                     static_cast<std::uint32_t>(std::countr_zero(live));
                                 ASSERT_NE(next, expected.end());
-                                ASSERT_EQ(base + slot, next->first);
                                 ASSERT_EQ(tag_at(block, slot), next->second.tag);
                                 if (lane.taps.empty()) continue;
                                 ASSERT_EQ(lane.taps[rank * stride], next->second.tap);
@@ -199,6 +216,52 @@ class Rig {
     });
     tables_->settle(sequence);
     ASSERT_LE(pool_->bytes().blocks, before.blocks);
+    if (reclaim_ == Reclaim::kNever) {
+      ASSERT_EQ(pool_->bytes().blocks, before.blocks);
+    }
+  }
+
+  // --- repacking ---
+
+  void plan() {
+    const RepackOptions options{.waste = below(2) == 0 ? 0.0f : 0.25f,
+                                .fullness = below(2) == 0 ? 1.0f : 0.75f,
+                                .watermark = below(4) == 0 ? 0.1f : 1.0f,
+                                .headroom_bytes = below(3) * 4096};
+    const PoolBytes before = pool_->bytes();
+    const std::size_t spare = tables_->headroom_bytes();
+    const MovesPlanned planned = tables_->plan_moves(options, below(3) * 20000);
+    if (reclaim_ != Reclaim::kRepack) {
+      ASSERT_EQ(planned.plans, 0u);
+      ASSERT_EQ(pool_->bytes().blocks, before.blocks);
+    }
+    planned_ += planned.plans;
+    ASSERT_GE(planned.blocks, planned.plans);
+    if (planned.plans == 0 && tables_->headroom_bytes() == spare)
+      expect_same(pool_->bytes(), before);
+  }
+
+  // Some of the plans, as a thread that has not come far.
+  void copy() {
+    for (MovePlan& plan : tables_->moves()) {
+      if (plan.copied || below(3) == 0) continue;
+      plan.for_each_move(
+          [&](std::uint32_t source, std::uint32_t from, std::uint32_t target, std::uint32_t to) {
+            if ((plan.wanted[source] >> from & 1) == 0) return;
+            std::memcpy(pool_->address(plan.targets[target].block) + to * 8,
+                        pool_->address(plan.sources[source].block) + from * 8, 8);
+          });
+      plan.copied = true;
+    }
+  }
+
+  void install() {
+    const PoolBytes before = pool_->bytes();
+    const MovesDone done = tables_->install_moves();
+    installed_ += done.plans;
+    ASSERT_GE(done.blocks, done.plans);
+    ASSERT_LE(pool_->bytes().blocks, before.blocks);
+    for (const MovePlan& plan : tables_->moves()) ASSERT_FALSE(plan.copied);
   }
 
   void grow() {
@@ -223,6 +286,7 @@ class Rig {
     ASSERT_LE(pool_->bytes().committed - before.committed, needed);
     tables_->check_invariants();
     for (const Growth& growth : step) write_rows(growth);
+    if (below(2) == 0) copy();
     if (below(4) == 0) {
       tables_->retract();
       return expect_same(pool_->bytes(), before);
@@ -298,14 +362,20 @@ class Rig {
   Needs needs_;
   std::vector<ModelSequence> model_;
   std::vector<SequenceId> dropped_;
-  std::size_t refusals_ = 0;
+  Reclaim reclaim_;
+  std::size_t refusals_ = 0, planned_ = 0, installed_ = 0;
 };
 
-void run(std::uint32_t block_tokens, std::size_t budget, const Needs& needs, int steps) {
+struct Plans {
+  std::size_t planned = 0, installed = 0;
+};
+
+Plans run(std::uint32_t block_tokens, std::size_t budget, const Needs& needs, int steps,
+          Reclaim reclaim = Reclaim::kRepack) {
   const std::uint64_t seed = test::seed();
   SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed << " block_tokens=" << block_tokens
                                   << " budget=" << budget);
-  Rig rig(seed, block_tokens, budget, needs);
+  Rig rig(seed, block_tokens, budget, needs, reclaim);
   for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
     SCOPED_TRACE(testing::Message() << "step " << i);
     rig.step();
@@ -316,17 +386,29 @@ void run(std::uint32_t block_tokens, std::size_t budget, const Needs& needs, int
     rig.press();
     rig.check();
   }
-  if (testing::Test::HasFatalFailure()) return;
+  const Plans plans{rig.planned(), rig.installed()};
+  if (testing::Test::HasFatalFailure()) return plans;
   EXPECT_GT(rig.refusals(), 0u) << "the budget was never felt";
   rig.drop_all();
   EXPECT_EQ(rig.pool().bytes().committed, 0u);
   EXPECT_EQ(rig.pool().bytes().blocks + rig.pool().bytes().arrays, 0u);
+  return plans;
 }
 
 TEST(TablesTest, RandomOperationsAgreeWithTheModel) {
+  Plans all;
   for (const std::uint32_t block_tokens : {8u, 16u, 32u, 64u}) {
-    run(block_tokens, std::size_t{block_tokens} * 24 * 1024, {}, 300);
+    const Plans plans = run(block_tokens, std::size_t{block_tokens} * 24 * 1024, {}, 800);
+    all.planned += plans.planned;
+    all.installed += plans.installed;
   }
+  EXPECT_GT(all.installed, 10u);
+  EXPECT_GT(all.planned, all.installed) << "no plan was overtaken by events";
+}
+
+TEST(TablesTest, RandomOperationsWithoutRepackingAgreeWithTheModel) {
+  run(16, 16 * 24 * 1024, {}, 200, Reclaim::kWhole);
+  run(16, 16 * 24 * 1024, {}, 200, Reclaim::kNever);
 }
 
 TEST(TablesTest, RandomOperationsWithTapsAgreeWithTheModel) {

@@ -1,0 +1,44 @@
+// Repacking: the tables say which entries go where, kernels copy them.
+#include "cache/paged_cache.h"
+
+namespace quire {
+
+MovesReport PagedCache::plan_moves(std::size_t copy_bytes) {
+  if (tables_.growing()) return {};
+  const MovesPlanned planned = tables_.plan_moves(options_.repack, copy_bytes);
+  return {planned.plans, planned.entries, planned.bytes, planned.blocks};
+}
+
+std::size_t PagedCache::copy_moves(std::size_t bytes) {
+  std::size_t copied = 0;
+  for (MovePlan& plan : tables_.moves()) {
+    if (plan.copied) continue;
+    if (copied >= bytes) break;
+    const LayerGroup& group = tables_.geometry().groups[plan.at.group];
+    std::size_t entries = 0;
+    plan.for_each_move([&](std::uint32_t source, std::uint32_t from_slot, std::uint32_t target,
+                           std::uint32_t to_slot) {
+      if ((plan.wanted[source] >> from_slot & 1) == 0) return;
+      kernels_.copy_entry(pool_.address(plan.sources[source].block), from_slot,
+                          pool_.address(plan.targets[target].block), to_slot, options_.block_tokens,
+                          group.value_offset, options_.key_type, options_.value_type,
+                          group.key_size, group.value_size);
+      ++entries;
+    });
+    plan.copied = true;
+    // A plan whose entries have all died is work done, too.
+    copied += 1 + entries * group.block_bytes / options_.block_tokens;
+  }
+  return copied;
+}
+
+void PagedCache::install_moves() {
+  if (tables_.growing()) return;
+  const MovesDone done = tables_.install_moves();
+  moved_.plans += done.plans;
+  moved_.entries += done.entries;
+  moved_.bytes += done.bytes;
+  moved_.blocks += done.blocks;
+}
+
+}  // namespace quire

@@ -1,0 +1,89 @@
+// Repack plans in flight: which entries go where.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/geometry.h"
+#include "core/sequence.h"
+#include "quire/types.h"
+
+namespace quire {
+
+struct MovesPlanned {
+  std::size_t plans = 0;    // runs of neighbouring blocks
+  std::size_t entries = 0;  // to be copied
+  std::size_t bytes = 0;    // of K and V, likewise
+  std::size_t blocks = 0;   // that will be free when all is installed, less those taken for it
+};
+
+struct MovesDone {
+  std::size_t plans = 0, entries = 0, bytes = 0;
+  std::size_t blocks = 0;  // freed, less those taken
+};
+
+// A run of neighbouring blocks of a lane on its way into fewer.
+struct MovePlan {
+  LanePlace at;
+  Position first = 0;                 // of the first entry
+  std::vector<SequenceId> views;      // that read the blocks, all alike when planned
+  std::vector<Row> sources;           // as they were then
+  std::vector<std::uint64_t> wanted;  // [source] those of its entries that a view still reads
+  std::vector<Row> targets;           // packs, filled in order
+  bool copied = false;                // every entry that is wanted
+
+  void clear() {
+    views.clear();
+    sources.clear();
+    wanted.clear();
+    targets.clear();
+    copied = false;
+  }
+
+  // Calls f(source, slot, target, slot) for every entry that was live when planned, ascending.
+  template <typename F>
+  void for_each_move(F f) const {
+    std::uint32_t target = 0, slot = 0;
+    for (std::uint32_t s = 0; s < sources.size(); ++s) {
+      for (std::uint64_t live = sources[s].live; live != 0; live &= live - 1) {
+        f(s, static_cast<std::uint32_t>(std::countr_zero(live)), target, slot);
+        if (++slot < static_cast<std::uint32_t>(std::popcount(targets[target].live))) continue;
+        ++target;
+        slot = 0;
+      }
+    }
+  }
+};
+
+// Keeps the memory of finished plans for the next: at most as many are ever in flight as fit into
+// the bytes that one step may copy.
+class Moves {
+ public:
+  std::span<MovePlan> all() { return {plans_.data(), count_}; }
+  std::span<const MovePlan> all() const { return {plans_.data(), count_}; }
+  MovePlan& add() {
+    if (count_ == plans_.size()) plans_.emplace_back();
+    plans_[count_].clear();
+    return plans_[count_++];
+  }
+  void pop() { --count_; }
+  // Removes the plans for which gone(plan); the others keep their order.
+  template <typename F>
+  void remove_if(F gone) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (gone(plans_[i])) continue;
+      if (kept != i) std::swap(plans_[kept], plans_[i]);
+      ++kept;
+    }
+    count_ = kept;
+  }
+
+ private:
+  std::vector<MovePlan> plans_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,439 @@
+// Repacking: entries of sparse blocks move together, and their blocks are free.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "core/tables.h"
+#include "quire/check.h"
+
+namespace quire {
+namespace {
+
+constexpr std::size_t kSparesMin = 8;      // packs set aside, of a layer group
+constexpr std::size_t kSparesShare = 100;  // or one in so many blocks of the pool
+constexpr std::uint32_t kHandleMax = Row::kPacked - 1;
+
+// [target] the bits of `live` [source] where a plan takes them.
+void target_bits(const MovePlan& plan, std::span<const std::uint64_t> live,
+                 std::vector<std::uint64_t>& bits) {
+  bits.assign(plan.targets.size(), 0);
+  plan.for_each_move([&](std::uint32_t s, std::uint32_t from, std::uint32_t t, std::uint32_t to) {
+    bits[t] |= (live[s] >> from & 1) << to;
+  });
+}
+
+std::size_t filled(std::span<const std::uint64_t> bits) {
+  return bits.size() - static_cast<std::size_t>(std::ranges::count(bits, std::uint64_t{0}));
+}
+
+bool is_view(const MovePlan& plan, const Sequence& sequence) {
+  return std::ranges::find(plan.views, sequence.id) != plan.views.end();
+}
+
+}  // namespace
+
+// --- packs ---
+
+bool Tables::acquire_pack(std::uint32_t group, Row& pack) {
+  std::byte* memory = pool_.acquire_array(Pack::bytes(geometry_.block_tokens));
+  if (memory == nullptr) return false;
+  const auto handle = static_cast<std::size_t>(memory - pool_.address(BlockId{0})) / kBlockGrain;
+  const BlockId block =
+      handle <= kHandleMax ? pool_.acquire(geometry_.groups[group].format) : kNoBlock;
+  if (block == kNoBlock) {
+    pool_.release_array(memory);
+    return false;
+  }
+  pack = {block, Row::kPacked | static_cast<std::uint32_t>(handle), 0};
+  pack_of(pack).references = 0;
+  return true;
+}
+
+bool Tables::take_pack(std::uint32_t group, Row& pack) {
+  if (acquire_pack(group, pack)) return true;
+  Spares& spares = spares_[group];
+  if (spares.count == 0) return false;
+  pack = spares.first;
+  std::memcpy(&spares.first, pool_.address(pack.block), sizeof(Row));
+  --spares.count;
+  return true;
+}
+
+void Tables::set_spares(std::uint32_t group, std::size_t count) {
+  Spares& spares = spares_[group];
+  Row pack;
+  for (; spares.count < count && acquire_pack(group, pack); ++spares.count) {
+    std::memcpy(pool_.address(pack.block), &spares.first, sizeof(Row));
+    spares.first = pack;
+  }
+  for (; spares.count > count; --spares.count) {
+    pack = spares.first;
+    std::memcpy(&spares.first, pool_.address(pack.block), sizeof(Row));
+    release_pack(pack);
+  }
+}
+
+void Tables::set_spares_aside(std::size_t bytes) {
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    const LayerGroup& group = geometry_.groups[g];
+    if (group.window == 0) set_spares(g, bytes / group.block_bytes);
+  }
+}
+
+std::size_t Tables::headroom_bytes() const {
+  std::size_t bytes = 0;
+  for (std::size_t g = 0; g < spares_.size(); ++g) {
+    bytes += spares_[g].count * (geometry_.groups[g].block_bytes +
+                                 Pool::array_bytes(Pack::bytes(geometry_.block_tokens)));
+  }
+  return bytes;
+}
+
+// --- planning ---
+
+void Tables::mark_sparse(Sequence& sequence, LanePlace at) {
+  if (geometry_.groups[at.group].window != 0) return;
+  Lane& table = lane(sequence, at);
+  sequence.sparse += table.sparse == 0 ? 1 : 0;
+  table.sparse = 1;
+  sequence.settled = 0;
+}
+
+MovesPlanned Tables::plan_moves(const RepackOptions& options, std::size_t copy_bytes) {
+  QUIRE_CHECK(!growing());
+  MovesPlanned planned;
+  if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return planned;
+  const PoolBytes bytes = pool_.bytes();
+  std::size_t spares = options.headroom_bytes;
+  if (spares == 0)
+    spares = std::max(kSparesMin * geometry_.largest_block(), bytes.budget / kSparesShare);
+  set_spares_aside(spares);
+
+  const auto free = static_cast<double>(bytes.budget - bytes.blocks - bytes.arrays);
+  if (free > static_cast<double>(options.watermark) * static_cast<double>(bytes.budget)) {
+    return planned;
+  }
+  candidates_.clear();
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] != nullptr) add_candidates(*slots_[slot], options.waste);
+  }
+  std::ranges::stable_sort(candidates_, std::ranges::greater{}, &Candidate::gain);
+  for (const Candidate& candidate : candidates_) {
+    if (planned.bytes >= copy_bytes) break;
+    if (!plan_lane(candidate, options.fullness, planned)) break;
+  }
+  return planned;
+}
+
+// The lanes that were evicted from, if the sequence's blocks are empty enough.
+void Tables::add_candidates(Sequence& sequence, double most) {
+  if (sequence.sparse == 0 || sequence.settled != 0) return;
+  if (waste(sequence) <= most) {
+    sequence.settled = 1;
+    return;
+  }
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
+      Lane& table = lane(sequence, {g, l});
+      if (table.sparse == 0 || table.moving != 0) continue;
+      const Filled filled = filled_blocks(sequence, {g, l});
+      const std::uint32_t least =
+          (filled.entries + geometry_.block_tokens - 1) / geometry_.block_tokens;
+      if (filled.blocks > least) {
+        candidates_.push_back({&sequence, {g, l}, filled.blocks - least});
+      } else {
+        table.sparse = 0;
+        --sequence.sparse;
+      }
+    }
+  }
+}
+
+bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesPlanned& planned) {
+  Sequence& sequence = *candidate.sequence;
+  views_.assign(1, &sequence);
+  find_fill(sequence, candidate.at);
+  if (!plan_runs(candidate.at, fullness, planned)) return false;
+  // Blocks that forks read as well, where all of them have evicted the same.
+  if (find_views(sequence, candidate.at)) {
+    find_fill(sequence, candidate.at);
+    if (!plan_runs(candidate.at, fullness, planned)) return false;
+  }
+  lane(sequence, candidate.at).sparse = 0;
+  --sequence.sparse;
+  return true;
+}
+
+void Tables::find_fill(const Sequence& sequence, LanePlace at) {
+  const PagedList<Row>& rows = lane(sequence, at).rows;
+  fill_.clear();
+  for (std::uint32_t i = 0; i < rows.size(); ++i) fill_.push_back(fill_of(sequence, at, rows[i]));
+}
+
+Fill Tables::fill_of(const Sequence& sequence, LanePlace at, const Row& row) const {
+  if (!row.packed() && row.place + geometry_.block_tokens > sequence.length) return kFixed;
+  const std::uint32_t owners =
+      row.packed() ? pack_of(row).references : extent_of(sequence, at, row).references;
+  if (owners != views_.size()) return kFixed;
+  for (const Sequence* view : views_) {
+    if (view == &sequence) continue;
+    const PagedList<Row>& rows = lane(*view, at).rows;
+    const std::uint32_t i = lower_bound(rows, first_position(row));
+    if (i == rows.size() || rows[i].place != row.place || rows[i].live != row.live) return kFixed;
+  }
+  return static_cast<Fill>(std::popcount(row.live));
+}
+
+// Fills views_ with the sequences that read the lane's first shared block, if there is one and none
+// of them is being repacked.
+bool Tables::find_views(Sequence& sequence, LanePlace at) {
+  const PagedList<Row>& rows = lane(sequence, at).rows;
+  std::uint32_t shared = 0;
+  for (; shared < rows.size(); ++shared) {
+    const Row& row = rows[shared];
+    if (row.packed() ? pack_of(row).references > 1 : extent_of(sequence, at, row).shared()) break;
+  }
+  if (shared == rows.size()) return false;
+  const Row& row = rows[shared];
+  views_.clear();
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] == nullptr) continue;
+    const Lane& table = lane(*slots_[slot], at);
+    const std::uint32_t i = lower_bound(table.rows, first_position(row));
+    if (i == table.rows.size() || table.rows[i].block != row.block) continue;
+    if (table.moving != 0) return false;
+    views_.push_back(slots_[slot]);
+  }
+  return views_.size() > 1;
+}
+
+bool Tables::plan_runs(LanePlace at, double fullness, MovesPlanned& planned) {
+  for (const RepackRun& run : planner_.runs(fill_, geometry_.block_tokens, fullness)) {
+    if (!plan_run(at, run, planned)) return false;
+  }
+  return true;
+}
+
+bool Tables::plan_run(LanePlace at, const RepackRun& run, MovesPlanned& planned) {
+  const PagedList<Row>& rows = lane(*views_[0], at).rows;
+  MovePlan& plan = moves_.add();
+  plan.at = at;
+  plan.first = first_position(rows[run.first]);
+  for (const Sequence* view : views_) plan.views.push_back(view->id);
+  std::size_t entries = 0;
+  bool room = true;
+  for (std::uint32_t i = run.first; i < run.first + run.count; ++i) {
+    // Out of packs: what has a place already moves, the rest another time.
+    if (!(room = add_source(plan, rows[i]))) break;
+    entries += static_cast<std::size_t>(std::popcount(rows[i].live));
+  }
+  if (plan.targets.size() >= plan.sources.size()) {
+    for (const Row& target : plan.targets) release_pack(target);
+    moves_.pop();
+    return room;
+  }
+  for (Sequence* view : views_) ++lane(*view, at).moving;
+  ++planned.plans;
+  planned.entries += entries;
+  planned.bytes += geometry_.groups[at.group].block_bytes * entries / geometry_.block_tokens;
+  planned.blocks += plan.sources.size() - plan.targets.size();
+  return room;
+}
+
+// Gives every entry of a source its slot in a pack.  False: there is no pack for them, and nothing
+// changed.
+bool Tables::add_source(MovePlan& plan, const Row& source) {
+  const std::size_t targets = plan.targets.size();
+  const std::uint64_t last = targets > 0 ? plan.targets.back().live : 0;
+  const Pack* from = source.packed() ? &pack_of(source) : nullptr;
+  for (std::uint64_t live = source.live; live != 0; live &= live - 1) {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(live));
+    const Position position = from != nullptr ? from->base + from->step()[i] : source.place + i;
+    const bool full = plan.targets.empty() ||
+                      plan.targets.back().live == bits_below(0, geometry_.block_tokens) ||
+                      position - pack_of(plan.targets.back()).base > Pack::kStepMax;
+    if (Row pack; full) {
+      if (!take_pack(plan.at.group, pack)) {
+        for (; plan.targets.size() > targets; plan.targets.pop_back()) {
+          release_pack(plan.targets.back());
+        }
+        if (targets > 0) plan.targets.back().live = last;
+        return false;
+      }
+      pack_of(pack).base = position;
+      plan.targets.push_back(pack);
+    }
+    Row& target = plan.targets.back();
+    const auto slot = static_cast<std::uint32_t>(std::popcount(target.live));
+    pack_of(target).step()[slot] = static_cast<std::uint16_t>(position - pack_of(target).base);
+    target.live |= std::uint64_t{1} << slot;
+  }
+  plan.sources.push_back(source);
+  plan.wanted.push_back(source.live);
+  return true;
+}
+
+// --- while a plan is in flight ---
+
+// Writes what is live now of a plan's sources in one of its views.
+void Tables::live_now(const MovePlan& plan, const Sequence& sequence,
+                      std::vector<std::uint64_t>& live) const {
+  const PagedList<Row>& rows = lane(sequence, plan.at).rows;
+  live.assign(plan.sources.size(), 0);
+  std::uint32_t i = lower_bound(rows, plan.first);
+  for (std::size_t s = 0; s < plan.sources.size() && i < rows.size(); ++s) {
+    const Row& row = rows[i];
+    if (row.place != plan.sources[s].place) continue;
+    QUIRE_CHECK(row.block == plan.sources[s].block && (row.live & ~plan.sources[s].live) == 0);
+    live[s] = row.live;
+    ++i;
+  }
+}
+
+void Tables::follow(MovePlan& plan) {
+  std::ranges::fill(plan.wanted, 0);
+  for (const SequenceId id : plan.views) {
+    live_now(plan, *find(id), live_);
+    for (std::size_t s = 0; s < live_.size(); ++s) plan.wanted[s] |= live_[s];
+  }
+}
+
+void Tables::follow_eviction(const Sequence& sequence, LanePlace at) {
+  for (MovePlan& plan : moves_.all()) {
+    const bool here = plan.at.group == at.group && plan.at.lane == at.lane;
+    if (here && is_view(plan, sequence)) follow(plan);
+  }
+}
+
+void Tables::leave_moves(const Sequence& sequence) {
+  moves_.remove_if([&](MovePlan& plan) {
+    if (std::erase(plan.views, sequence.id) == 0) return false;
+    follow(plan);
+    if (!plan.views.empty()) return false;
+    end_plan(plan);
+    return true;
+  });
+}
+
+// --- installing ---
+
+MovesDone Tables::install_moves() {
+  QUIRE_CHECK(!growing());
+  MovesDone done;
+  views_.clear();
+  moves_.remove_if([&](const MovePlan& plan) {
+    if (!plan.copied) return false;
+    if (installable(plan)) {
+      done.blocks += install(plan);
+      ++done.plans;
+      std::size_t entries = 0;
+      for (const std::uint64_t wanted : plan.wanted) {
+        entries += static_cast<std::size_t>(std::popcount(wanted));
+      }
+      done.entries += entries;
+      done.bytes += geometry_.groups[plan.at.group].block_bytes * entries / geometry_.block_tokens;
+      for (const SequenceId id : plan.views) {
+        Sequence* view = find(id);
+        if (std::ranges::find(views_, view) == views_.end()) views_.push_back(view);
+      }
+    }
+    end_plan(plan);
+    return true;
+  });
+  for (Sequence* view : views_) settle(*view);
+  return done;
+}
+
+// Whether the plan's views still are the only readers of its sources, and each gets fewer blocks.
+bool Tables::installable(const MovePlan& plan) const {
+  std::vector<std::uint64_t> live, bits;
+  std::vector<std::uint32_t> readers(plan.sources.size(), 0);
+  target_bits(plan, plan.wanted, bits);
+  if (filled(bits) >= filled(plan.wanted)) return false;
+  for (const SequenceId id : plan.views) {
+    const Sequence& view = *find(id);
+    live_now(plan, view, live);
+    target_bits(plan, live, bits);
+    if (filled(bits) > 0 && filled(bits) >= filled(live)) return false;
+    for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+      const Row& source = plan.sources[s];
+      const bool reads = source.packed() ? live[s] != 0 : holds(view, plan.at, source);
+      readers[s] += reads ? 1 : 0;
+    }
+  }
+  for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+    const Row& source = plan.sources[s];
+    if (plan.wanted[s] == 0) continue;  // given up by all of them already
+    if (source.packed()) {
+      if (pack_of(source).references != readers[s]) return false;
+      continue;
+    }
+    for (const SequenceId id : plan.views) {
+      const Sequence& view = *find(id);
+      if (!holds(view, plan.at, source)) continue;
+      if (extent_of(view, plan.at, source).references != readers[s]) return false;
+      break;
+    }
+  }
+  return true;
+}
+
+// Whether the sequence still has the extent of a source.
+bool Tables::holds(const Sequence& sequence, LanePlace at, const Row& source) const {
+  const PagedList<ExtentRef>& list = sequence.groups()[at.group].extents;
+  const std::uint32_t i = lower_bound(list, source.place / geometry_.block_tokens);
+  return i < list.size() && list[i].ordinal == source.place / geometry_.block_tokens &&
+         list[i].extent->blocks()[at.lane] == source.block;
+}
+
+// Returns the blocks freed, less those taken.
+std::size_t Tables::install(const MovePlan& plan) {
+  std::size_t freed = 0, taken = 0;
+  for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+    const Row& source = plan.sources[s];
+    if (plan.wanted[s] == 0) continue;
+    ++freed;
+    if (source.packed()) continue;
+    for (const SequenceId id : plan.views) {
+      const Sequence& view = *find(id);
+      if (!holds(view, plan.at, source)) continue;
+      release_block(extent_of(view, plan.at, source), plan.at.lane);
+      break;
+    }
+  }
+  for (const SequenceId id : plan.views) install_view(plan, *find(id));
+  for (const Row& target : plan.targets) taken += pack_of(target).references != 0 ? 1 : 0;
+  return freed - taken;
+}
+
+void Tables::install_view(const MovePlan& plan, Sequence& sequence) {
+  Lane& table = lane(sequence, plan.at);
+  std::vector<std::uint64_t> live, bits;
+  live_now(plan, sequence, live);
+  target_bits(plan, live, bits);
+  std::uint32_t written = lower_bound(table.rows, plan.first);
+  std::uint32_t next = written;
+  for (std::size_t s = 0; s < plan.sources.size(); ++s) {
+    if (live[s] == 0) continue;
+    ++next;
+    if (plan.sources[s].packed()) unreference_pack(plan.sources[s]);
+  }
+  for (std::size_t t = 0; t < plan.targets.size(); ++t) {
+    if (bits[t] == 0) continue;
+    Row row = plan.targets[t];
+    row.live = bits[t];
+    ++pack_of(row).references;
+    table.rows[written++] = row;
+  }
+  for (; next < table.rows.size(); ++next) table.rows[written++] = table.rows[next];
+  table.rows.resize(nodes_, written);
+}
+
+void Tables::end_plan(const MovePlan& plan) {
+  for (const SequenceId id : plan.views) --lane(*find(id), plan.at).moving;
+  for (const Row& target : plan.targets) {
+    if (pack_of(target).references == 0) release_pack(target);
+  }
+}
+
+}  // namespace quire
