@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "cli/bench_arm.h"
 #include "engine/budget.h"
@@ -15,6 +16,7 @@ using model::Chunk;
 using model::Token;
 
 constexpr std::uint32_t kWarmSteps = 2;
+constexpr std::size_t kRepackBytes = std::size_t{1} << 20;  // after reviews of an answer
 
 class QuireArm final : public Arm {
  public:
@@ -35,6 +37,8 @@ class QuireArm final : public Arm {
   Status drop(std::vector<SequenceId>& sequences);
   Status read(SequenceId sequence, std::span<const Token> tokens, bool last_logits,
               std::uint32_t window);
+  // Moves what reviews left sparse together, up to `bytes` of it.
+  void repack(std::size_t bytes);
   Status read_depth(std::uint32_t index, const BenchRow& row, const OnTokens& on_tokens);
   Status decode(const BenchRow& row, std::uint32_t steps);
   Result<double> timed(const BenchRow& row, std::uint32_t tokens);
@@ -76,6 +80,12 @@ Status QuireArm::read(SequenceId sequence, std::span<const Token> tokens, bool l
   return {};
 }
 
+void QuireArm::repack(std::size_t bytes) {
+  cache_.plan_moves(bytes);
+  cache_.copy_moves(bytes);
+  cache_.install_moves();
+}
+
 Status QuireArm::read_depth(std::uint32_t index, const BenchRow& row, const OnTokens& on_tokens) {
   const std::vector<Token> tokens = bench_tokens(index, 0, row.depth, vocabulary());
   const std::uint32_t watched =
@@ -91,7 +101,10 @@ Status QuireArm::read_depth(std::uint32_t index, const BenchRow& row, const OnTo
     at = end;
     on_tokens(std::uint64_t{index} * row.depth + at, std::uint64_t{row.batch} * row.depth);
   }
-  return reviewer_ ? reviewer_->review(bases_[index]) : Status();
+  if (!reviewer_) return {};
+  if (Status status = reviewer_->review(bases_[index]); !status.ok()) return status;
+  repack(std::numeric_limits<std::size_t>::max());
+  return {};
 }
 
 Status QuireArm::prepare(const BenchRow& row, const OnTokens& on_tokens) {
@@ -135,6 +148,7 @@ Status QuireArm::decode(const BenchRow& row, std::uint32_t steps) {
     for (const SequenceId sequence : working_) {
       if (Status status = reviewer_->review(sequence); !status.ok()) return status;
     }
+    repack(kRepackBytes);
   }
   return {};
 }
@@ -204,6 +218,7 @@ Result<std::unique_ptr<Arm>> quire_arm(Engine& engine, const BenchOptions& optio
       engine::kv_bytes_per_token(cache) * tokens_at_once(options.rows, cache.block_tokens);
   cache.budget_bytes = ((kv + kv / 8) / (1 << 20) + 16) << 20;
   for (const BenchRow& row : options.rows) cache.max_rows = std::max(cache.max_rows, row.batch);
+  cache.repack.watermark = 1;  // fewer blocks to read, although memory is ample here
   Result<std::unique_ptr<Cache>> opened = Cache::open(std::move(cache));
   if (!opened.ok()) return opened.status();
   if (Status status = engine.model->attach(**opened); !status.ok()) return status;
