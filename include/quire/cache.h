@@ -79,8 +79,8 @@ struct Segment {
   SequenceId sequence{};
   std::uint32_t rows = 0;
   bool answer = false;            // rows of the answer (Tap::kDecodeRows); false: of the prompt
-  std::uint32_t window_rows = 0;  // the last this many rows are among the prompt's last
-                                  // Needs::window rows (Tap::kLastRows)
+  std::uint32_t window_rows = 0;  // the last this many rows are among the last Needs::window rows
+                                  // of the prompt, or before a review (Tap::kLastRows)
 };
 
 // What a review did to one sequence, in numbers an answer can carry.
@@ -164,8 +164,9 @@ class Cache {
   virtual std::uint32_t tokens_that_fit(const Needs& needs = {}) const = 0;
 
   // Reviews the full-attention lanes of a sequence: at most `keep` entries a lane on average, as
-  // the policy divides and chooses them.  keep >= length changes nothing.  `seen` are needs given
-  // to start(); a policy that needs more is kInvalidArgument.  Never refused for want of memory.
+  // the policy divides and chooses them.  keep >= length changes nothing.  A policy that needs
+  // taps or a state that start() was not asked for is kInvalidArgument, and so is one that decides
+  // for several lanes at once which hold different positions.  Never refused for want of memory.
   // Where an allocating policy's counts do not add up, or leave a lane less than it protects, the
   // nearest legal counts are used.
   virtual Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,

@@ -21,23 +21,38 @@ class Arena;  // quire/arena.h
 enum class Tap : std::uint8_t {
   kNone,
   kAllRows,  // every row that has attended to the key: prompt and answer
-  // The last Needs::window rows of the prompt.  The sums stay with their entries, also after a
-  // review, until the next rows that Segment::window_rows names: where those do not continue the
-  // last ones, or would make them more than the window, they begin anew.
+  // The last Needs::window rows of the prompt, with Needs::answer_window also of the answer before
+  // each review.  The sums stay with their entries, also after a review, until the next rows that
+  // Segment::window_rows names: where those do not continue the last ones, or would make them more
+  // than the window, they begin anew.
   kLastRows,
   kDecodeRows,  // answer rows only
 };
 
 // How the query heads that share a KV head become one number per row, before rows are summed.
-enum class Reduce : std::uint8_t { kSum, kMean, kMax, kSquareSum };
+// kMissed: 1 where the mean is below an equal share of the row, 1 / entries it sees; else 0.
+enum class Reduce : std::uint8_t { kSum, kMean, kMax, kSquareSum, kMissed };
+
+// Lanes that share something: none, those of a layer, or all of a sequence.
+enum class Scope : std::uint8_t { kLane, kLayer, kSequence };
 
 // What a policy must be shown.  A span of EntryView that was not asked for is empty.
 struct Needs {
   Tap tap = Tap::kNone;
   Reduce group = Reduce::kMean;
-  std::uint32_t window = 64;  // rows, Tap::kLastRows only
-  bool per_head = false;      // Tap::kLastRows: the sums of each query head as well
-  bool norms = false;         // L2 norms of k and v
+  std::uint32_t window = 64;   // rows, Tap::kLastRows only
+  bool answer_window = false;  // Tap::kLastRows: rows of the answer as well
+  bool per_head = false;       // Tap::kLastRows: the sums of each query head as well
+  bool anew = false;           // the sums begin anew at every review
+  bool state = false;          // one float per entry, which Policy::update writes; not without tap
+  bool norms = false;          // L2 norms of k and v
+  bool alignment = false;      // of each key with the mean direction of the lane's keys
+  // Spread of k and v beside the next chunk (LagKV): entries [lag_skip + i * lag_chunk, ... + 1)
+  // are a chunk.  0 = off.
+  std::uint32_t lag_chunk = 0, lag_skip = 0;
+  // Cosines among the keys of each run of so many entries; kWholeLane: of all.  0 = off.
+  std::uint32_t similar_run = 0;
+  static constexpr std::uint32_t kWholeLane = ~0u;
 };
 
 // Entries every policy keeps whatever their score.
@@ -51,13 +66,28 @@ struct EntryView {
   std::uint32_t live = 0;               // entries
   std::uint32_t layer = 0, head = 0;    // layer of the model, KV head of the layer
   std::uint32_t group = 1;              // query heads that share the KV head
+  std::uint32_t block_tokens = 16;      // entries that a block of the cache holds
+  Position prompt_end = 0;              // entries from here on are of the answer being written
+  Position reviewed = 0;                // length of the sequence at its last review; 0: none yet
   std::uint32_t window_rows = 0;        // rows summed, Tap::kLastRows: those at the positions
   Position window_end = 0;              // [window_end - window_rows, window_end)
   std::span<const Position> position;   // [live], ascending, absolute
   std::span<const float> tap;           // [live], attention sums, Needs::tap
   std::span<const float> tap_per_head;  // [group][live], Needs::per_head
+  std::span<const float> state;         // [live], Needs::state; of a new entry 0
   std::span<const float> key_norm;      // [live], L2, Needs::norms
   std::span<const float> value_norm;    // [live], L2, Needs::norms
+  // [live], Needs::alignment: cosine of k with the sum of k / |k| over the lane.
+  std::span<const float> alignment;
+  // [live], Needs::lag_chunk: standard deviation over the channels of (x - low) / (high - low), low
+  // and high being the channel's least and largest in the next chunk (a channel without width
+  // gives 0).  0 for entries before the first chunk and from the last whole chunk on.
+  std::span<const float> key_spread, value_spread;
+  // [live], Needs::similar_run: sum of the cosines of k with the other keys of its run; the newest
+  // other entry of the run with a cosine over 1/2 (live: there is none), and that cosine.
+  std::span<const float> similarity;
+  std::span<const Ordinal> twin;
+  std::span<const float> twin_cosine;
 };
 
 struct Policy {
@@ -65,14 +95,28 @@ struct Policy {
   std::string source;  // one line for people: what it scores and where that comes from
   Needs needs;
   Protection protect;
+  bool keeps_all = false;  // nothing is ever dropped, whatever the quota
+
+  // Lanes that keep the same positions.  The score is then the mean over the lanes of a layer, of a
+  // sequence the mean over its layers of that, and `choose` is shown the first lane.  Lanes that
+  // hold different positions are refused.
+  Scope decides = Scope::kLane;
+  // Whose entries `allocate` splits: kLayer or kSequence.
+  Scope divides = Scope::kLayer;
 
   // Writes one finite score per entry, higher = keep.
   std::function<void(const EntryView& lane, std::span<float> score)> score{};
 
-  // Splits a layer's `entries` over its lanes: counts that add up to `entries`, each at least
-  // min(protect.sinks + protect.recent, live).  Null: equal shares.
-  std::function<void(const Protection& protect, std::span<const std::span<const float>> scores,
-                     std::uint32_t entries, std::span<std::uint32_t> counts)>
+  // Writes the lane's new state, called at every review before score(), which sees what it wrote.
+  // `state` comes in as the view's.
+  std::function<void(const EntryView& lane, std::span<float> state)> update{};
+
+  // Splits the `entries` of a layer or a sequence over its lanes (layer by layer, heads in order):
+  // counts that add up to `entries`, each at least min(protect.sinks + protect.recent, live). Null:
+  // equal shares.  Not together with a shared decision.
+  std::function<void(const Protection& protect, std::span<const EntryView> lanes,
+                     std::span<const std::span<const float>> scores, std::uint32_t entries,
+                     std::span<std::uint32_t> counts)>
       allocate{};
 
   // Fills `kept` with the ordinals to keep, ascending; the quota is kept.size().  Null: choose_top.
@@ -92,11 +136,18 @@ void choose_top(const Protection& protect, std::span<const float> score, std::sp
 // unknown name, key or value is kInvalidArgument; the message lists what there is.
 Result<Policy> make_policy(std::string_view spec);
 
-// One line per policy this build knows, in the order people should read them.
+// What this build knows of a policy, in the order people should read them.
 struct PolicyInfo {
   std::string name;
-  std::string source;
+  std::string source;   // one line: what it scores and where that comes from
   std::string options;  // "sinks=4,recent=64,..." with the defaults
+  std::string needs;  // "attention of all rows (mean)": what the kernels compute for it; "nothing"
+  std::string scope;  // lane, layer or sequence: what shares one decision or one quota
+  std::string when;   // when to use it
+  std::string when_not;     // and when not
+  std::string cost;         // what it costs beside the review itself
+  std::uint32_t lines = 0;  // of code in its file, without comments and blank lines
+  bool keeps_all = false;
 };
 std::vector<PolicyInfo> list_policies();
 

@@ -93,12 +93,13 @@ void PagedCache::attend_with_taps(const kernels::LaneView& lane, const kernels::
                                   Scratch& scratch) {
   const Sequence& sequence = *segment.sequence;
   const std::uint32_t stride = tables_.tap_stride(sequence, at);
-  std::int64_t* sums = scratch.taps();  // [stride][live]
-  std::fill_n(sums, std::size_t{stride} * lane.live, 0);
+  const std::uint32_t columns = stride - (sequence.needs.state ? 1 : 0);
+  std::int64_t* sums = scratch.taps();  // [columns][live]
+  std::fill_n(sums, std::size_t{columns} * lane.live, 0);
   chunk_kernels_.attend(
       lane, rows,
       {.sum = sums,
-       .per_head = stride > 1 ? sums + lane.live : nullptr,
+       .per_head = columns > 1 ? sums + lane.live : nullptr,
        .per_head_stride = lane.live,
        .group = sequence.needs.group,
        .first_token = std::max(segment.tap_begin, item.row_begin) - item.row_begin},
@@ -106,16 +107,22 @@ void PagedCache::attend_with_taps(const kernels::LaneView& lane, const kernels::
   // Integers, so that it does not matter which of a lane's items comes first.
   const bool alone = segment.rows <= kItemRows;
   const PagedList<std::int64_t>& taps = tables_.lane(sequence, at).taps;
+  const auto add = [&](std::int64_t& total, std::int64_t sum) {
+    if (alone) {
+      total += sum;
+    } else if (sum != 0) {
+      std::atomic_ref(total).fetch_add(sum, std::memory_order_relaxed);
+    }
+  };
   taps.for_each_run(0, lane.live * stride,
                     [&](std::uint32_t first, std::int64_t* run, std::uint32_t count) {
+                      if (stride == 1) {
+                        for (std::uint32_t i = 0; i < count; ++i) add(run[i], sums[first + i]);
+                        return;
+                      }
                       for (std::uint32_t i = 0; i < count; ++i) {
                         const std::uint32_t entry = (first + i) / stride, s = (first + i) % stride;
-                        const std::int64_t sum = sums[std::size_t{s} * lane.live + entry];
-                        if (alone) {
-                          run[i] += sum;
-                        } else if (sum != 0) {
-                          std::atomic_ref(run[i]).fetch_add(sum, std::memory_order_relaxed);
-                        }
+                        if (s < columns) add(run[i], sums[std::size_t{s} * lane.live + entry]);
                       }
                     });
 }

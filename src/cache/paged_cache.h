@@ -2,13 +2,15 @@
 //
 //   open.cc     what may be opened          step.cc     begin, append, commit, cancel
 //   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
-//   queries.cc  what a lane holds, counts   moves.cc    repacking: plan, copy, install
+//   queries.cc  sequences, room, counts     show.cc     a lane as a policy sees it
+//   moves.cc    repacking: plan, copy, install
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "cache/review.h"
 #include "cache/scratch.h"
 #include "cache/work.h"
 #include "core/pool.h"
@@ -20,14 +22,6 @@ namespace quire {
 
 // Names the field that is wrong.
 Status check_options(const CacheOptions& options);
-
-// A lane as a policy sees it, with the memory behind the view.
-struct ShownLane {
-  EntryView view;
-  std::vector<Position> position;
-  std::vector<float> tap, tap_per_head, key_norm, value_norm;
-  std::vector<float> score;
-};
 
 class PagedCache final : public Cache {
  public:
@@ -85,15 +79,23 @@ class PagedCache final : public Cache {
                         const StepSegment& segment, const WorkItem& item, LanePlace at,
                         Scratch& scratch);
 
-  std::vector<Position> live_positions(const Sequence& sequence, LanePlace at) const;
-  std::vector<float> tap_sums(const Sequence& sequence, LanePlace at, std::uint32_t head) const;
-  Status check_policy(const Sequence& sequence, const Policy& policy, std::uint32_t keep) const;
+  // What a lane holds (show.cc): positions, a column of its sums, its states.
+  void fill_positions(const Sequence& sequence, LanePlace at,
+                      std::vector<Position>& positions) const;
+  void fill_taps(const Sequence& sequence, LanePlace at, std::uint32_t column,
+                 std::span<float> sums) const;
+  void fill_states(const Sequence& sequence, LanePlace at, std::span<float> states) const;
+  void keep_states(Sequence& sequence, LanePlace at, std::span<const float> states);
+  void show_features(const Sequence& sequence, const Needs& needs, ShownLane& lane);
   void show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
-                 const Needs& needs, ShownLane& lane) const;
-  // [head] the ordinals of a layer that the policy keeps.
-  Result<std::vector<std::vector<Ordinal>>> review_layer(const Sequence& sequence,
-                                                         std::uint32_t layer, const Policy& policy,
-                                                         std::uint32_t keep) const;
+                 const Needs& needs, ShownLane& lane);
+
+  // A review (review.cc).
+  Status check_policy(const Sequence& sequence, const Policy& policy, std::uint32_t keep) const;
+  Status show_and_score(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
+                        const Policy& policy);
+  Status decide(const Policy& policy, std::uint32_t keep);
+  Status decide_all(const Sequence& sequence, const Policy& policy, std::uint32_t keep);
 
   CacheOptions options_;
   std::unique_ptr<Memory> memory_;
@@ -111,6 +113,7 @@ class PagedCache final : public Cache {
   Work work_;
   ScratchSlots scratch_;
   std::vector<SequenceId> named_;
+  Review review_;
 };
 
 }  // namespace quire

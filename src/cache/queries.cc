@@ -31,6 +31,9 @@ Result<SequenceId> PagedCache::start(const Needs& needs) {
   if (needs.per_head && needs.tap != Tap::kLastRows) {
     return Status(Code::kInvalidArgument, "needs.per_head: only with Tap::kLastRows");
   }
+  if (needs.state && needs.tap == Tap::kNone) {
+    return Status(Code::kInvalidArgument, "needs.state: not without a tap");
+  }
   const Sequence* sequence = tables_.start(needs);
   if (sequence == nullptr) return out_of_room("start", 1);
   return sequence->id;
@@ -73,33 +76,15 @@ std::uint32_t PagedCache::tokens_that_fit(const Needs& needs) const {
 
 // --- a lane ---
 
-std::vector<Position> PagedCache::live_positions(const Sequence& sequence, LanePlace at) const {
-  std::vector<Position> positions;
-  positions.reserve(tables_.live(sequence, at));
-  tables_.for_each_entry(sequence, at, [&](Position p) { positions.push_back(p); });
-  return positions;
-}
-
-std::vector<float> PagedCache::tap_sums(const Sequence& sequence, LanePlace at,
-                                        std::uint32_t head) const {
-  const Lane& lane = tables_.lane(sequence, at);
-  const std::uint32_t stride = tables_.tap_stride(sequence, at);
-  // Without arrays no row was summed: zeros.
-  std::vector<float> sums(tables_.live(sequence, at), 0.0f);
-  for (std::uint32_t i = 0; i < sums.size() && !lane.taps.empty(); ++i) {
-    const auto units = static_cast<double>(lane.taps[i * stride + head]);
-    sums[i] = static_cast<float>(units * kernels::kTapUnit);
-  }
-  return sums;
-}
-
 Result<std::vector<Position>> PagedCache::positions(SequenceId id, std::uint32_t layer,
                                                     std::uint32_t head) const {
   if (const Status status = between_steps("positions"); !status.ok()) return status;
   const Result<Sequence*> sequence = find(id);
   if (!sequence.ok()) return sequence.status();
   if (const Status status = check_lane(layer, head); !status.ok()) return status;
-  return live_positions(**sequence, tables_.geometry().place(layer, head));
+  std::vector<Position> live;
+  fill_positions(**sequence, tables_.geometry().place(layer, head), live);
+  return live;
 }
 
 Result<std::vector<float>> PagedCache::tap(SequenceId id, std::uint32_t layer,
@@ -115,7 +100,10 @@ Result<std::vector<float>> PagedCache::tap(SequenceId id, std::uint32_t layer,
     return Status(Code::kInvalidArgument,
                   "layer: " + std::to_string(layer) + " has a window, which has no taps");
   }
-  return tap_sums(**sequence, tables_.geometry().place(layer, head), 0);
+  const LanePlace at = tables_.geometry().place(layer, head);
+  std::vector<float> sums(tables_.live(**sequence, at));
+  fill_taps(**sequence, at, 0, sums);
+  return sums;
 }
 
 Status PagedCache::evict(SequenceId id, std::uint32_t layer, std::uint32_t head,
@@ -125,7 +113,8 @@ Status PagedCache::evict(SequenceId id, std::uint32_t layer, std::uint32_t head,
   if (!sequence.ok()) return sequence.status();
   if (const Status status = check_lane(layer, head); !status.ok()) return status;
   const LanePlace at = tables_.geometry().place(layer, head);
-  const std::vector<Position> live = live_positions(**sequence, at);
+  std::vector<Position> live;
+  fill_positions(**sequence, at, live);
   std::vector<Ordinal> kept;
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < live.size(); ++i) {

@@ -1,4 +1,6 @@
 // A review: what a policy would keep of every full-attention lane, then the eviction of the rest.
+#include "cache/review.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -13,9 +15,9 @@ Status wrong(const Policy& policy, const std::string& what) {
   return {Code::kInvalidArgument, "policy " + policy.name + ": " + what};
 }
 
-// Makes a policy's counts of a layer legal: each between what it protects (or `keep`, if that is
-// less) and what the lane has, their sum exactly `entries`.  A surplus is taken from the lane that
-// is furthest above its least, a lack given to the lane with most left, one entry at a time; equal
+// Makes a policy's counts legal: each between what it protects (or `keep`, if that is less) and
+// what the lane has, their sum exactly `entries`.  A surplus is taken from the lane that is
+// furthest above its least, a lack given to the lane with most left, one entry at a time; equal
 // lanes: the first.
 void settle_counts(const Protection& protect, std::span<const std::uint32_t> live,
                    std::uint32_t keep, std::uint64_t entries, std::span<std::uint32_t> counts) {
@@ -39,22 +41,49 @@ void settle_counts(const Protection& protect, std::span<const std::uint32_t> liv
 }
 
 // Fills `kept` with what the policy would keep of a lane.
-Status choose(const Policy& policy, const ShownLane& lane, std::span<Ordinal> kept) {
+Status choose(const Policy& policy, const ShownLane& lane, std::span<Ordinal> kept, Arena& arena) {
   if (kept.size() == lane.view.live) {
     std::iota(kept.begin(), kept.end(), Ordinal{0});
     return {};
   }
   if (kept.empty()) return {};
-  Arena arena(std::size_t{lane.view.live} * 2 * sizeof(Ordinal) + 64);
-  if (policy.choose) {
-    policy.choose(policy.protect, lane.view, lane.score, kept, arena);
-  } else {
+  arena.reset();
+  if (!policy.choose) {
     choose_top(policy.protect, lane.score, kept, arena);
+    return {};
   }
+  policy.choose(policy.protect, lane.view, lane.score, kept, arena);
   const bool ascending =
       std::ranges::adjacent_find(kept, std::ranges::greater_equal{}) == kept.end();
   if (ascending && kept.back() < lane.view.live) return {};
   return wrong(policy, "chose entries that are not ascending ordinals of the lane");
+}
+
+// The first lane's score becomes the mean over layers of the mean over the layer's lanes.
+Status pool_scores(const Policy& policy, Review& review) {
+  ShownLane& first = review.lanes[0];
+  std::vector<double>&sum = review.pooled, &layer = review.pooled_layer;
+  sum.assign(first.view.live, 0);
+  std::uint32_t layers = 0;
+  for (std::uint32_t begin = 0, end = 0; begin < review.shown; begin = end, ++layers) {
+    layer.assign(first.view.live, 0);
+    const std::uint32_t index = review.lanes[begin].view.layer;
+    for (; end < review.shown && review.lanes[end].view.layer == index; ++end) {
+      const ShownLane& lane = review.lanes[end];
+      if (lane.position != first.position) {
+        return wrong(policy,
+                     "decides for several lanes at once, which hold different entries: "
+                     "something else has evicted from them");
+      }
+      for (std::uint32_t i = 0; i < first.view.live; ++i) layer[i] += double{lane.score[i]};
+    }
+    const double heads = end - begin;
+    for (std::uint32_t i = 0; i < first.view.live; ++i) sum[i] += layer[i] / heads;
+  }
+  for (std::uint32_t i = 0; i < first.view.live; ++i) {
+    first.score[i] = static_cast<float>(sum[i] / layers);
+  }
+  return {};
 }
 
 }  // namespace
@@ -63,7 +92,13 @@ Status PagedCache::check_policy(const Sequence& sequence, const Policy& policy,
                                 std::uint32_t keep) const {
   if (keep == 0) return {Code::kInvalidArgument, "keep: is 0; drop() ends a sequence"};
   if (!policy.score) return wrong(policy, "has no score");
-  if (policy.needs.tap == Tap::kNone) return {};
+  if (policy.allocate && policy.decides != Scope::kLane) {
+    return wrong(policy, "divides entries over lanes that keep the same");
+  }
+  if (policy.needs.tap == Tap::kNone) {
+    if (policy.needs.state) return wrong(policy, "needs a state without a tap");
+    return {};
+  }
   const Needs& seen = sequence.needs;
   const bool last_rows = policy.needs.tap == Tap::kLastRows;
   if (seen.tap != policy.needs.tap)
@@ -78,73 +113,100 @@ Status PagedCache::check_policy(const Sequence& sequence, const Policy& policy,
   if (policy.needs.per_head && !seen.per_head) {
     return wrong(policy, "needs sums per query head, which start() did not ask for");
   }
+  if (policy.needs.anew != seen.anew) {
+    return wrong(policy, "needs sums that begin anew at a review, or not: start() asked otherwise");
+  }
+  if (policy.needs.state && !seen.state) {
+    return wrong(policy, "needs a state, which start() did not ask for");
+  }
   return {};
 }
 
-void PagedCache::show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
-                           const Needs& needs, ShownLane& lane) const {
-  const LanePlace at = tables_.geometry().place(layer, head);
-  const LayerShape& shape = options_.layers[layer];
-  lane.position = live_positions(sequence, at);
-  lane.view = {.live = tables_.live(sequence, at),
-               .layer = layer,
-               .head = head,
-               .group = shape.query_heads / shape.kv_heads,
-               .window_rows = needs.tap == Tap::kLastRows ? sequence.window_rows : 0,
-               .window_end = needs.tap == Tap::kLastRows ? sequence.window_end : 0,
-               .position = lane.position};
-  if (needs.tap != Tap::kNone) lane.tap = tap_sums(sequence, at, 0);
-  for (std::uint32_t g = 0; needs.per_head && g < lane.view.group; ++g) {
-    const std::vector<float> sums = tap_sums(sequence, at, 1 + g);
-    lane.tap_per_head.insert(lane.tap_per_head.end(), sums.begin(), sums.end());
+Status PagedCache::show_and_score(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
+                                  const Policy& policy) {
+  if (review_.lanes.size() == review_.shown) review_.lanes.emplace_back();
+  ShownLane& lane = review_.lanes[review_.shown++];
+  show_lane(sequence, layer, head, policy.needs, lane);
+  DecidedLane decided{.at = lane.at, .live = lane.view.live};
+  if (policy.update && lane.view.live > 0) {
+    decided.state = review_.states.size();
+    review_.states.insert(review_.states.end(), lane.state.begin(), lane.state.end());
+    policy.update(lane.view, {&review_.states[decided.state], lane.view.live});
+    std::copy_n(&review_.states[decided.state], lane.view.live, lane.state.begin());
   }
-  if (needs.norms) {
-    std::vector<kernels::BlockView> blocks(tables_.block_count(sequence, at));
-    lane.key_norm.resize(lane.view.live);
-    lane.value_norm.resize(lane.view.live);
-    kernels_.norms(view(sequence, layer, head, 0, sequence.length, blocks.data()),
-                   lane.key_norm.data(), lane.value_norm.data());
-  }
-  lane.view.tap = lane.tap;
-  lane.view.tap_per_head = lane.tap_per_head;
-  lane.view.key_norm = lane.key_norm;
-  lane.view.value_norm = lane.value_norm;
+  review_.decided.push_back(decided);
+  lane.score.assign(lane.view.live, 0.0f);
+  if (lane.view.live > 0) policy.score(lane.view, lane.score);
+  if (std::ranges::all_of(lane.score, [](float score) { return std::isfinite(score); })) return {};
+  return wrong(policy, "a score of layer " + std::to_string(layer) + " head " +
+                           std::to_string(head) + " is not finite");
 }
 
-Result<std::vector<std::vector<Ordinal>>> PagedCache::review_layer(const Sequence& sequence,
-                                                                   std::uint32_t layer,
-                                                                   const Policy& policy,
-                                                                   std::uint32_t keep) const {
-  const std::uint32_t heads = options_.layers[layer].kv_heads;
-  std::vector<ShownLane> lanes(heads);
-  std::vector<std::span<const float>> scores;
-  std::vector<std::uint32_t> live, counts;
-  std::uint64_t entries = 0;
-  for (std::uint32_t head = 0; head < heads; ++head) {
-    ShownLane& lane = lanes[head];
-    show_lane(sequence, layer, head, policy.needs, lane);
-    lane.score.assign(lane.view.live, 0.0f);
-    if (lane.view.live > 0) policy.score(lane.view, lane.score);
-    if (!std::ranges::all_of(lane.score, [](float score) { return std::isfinite(score); })) {
-      return wrong(policy, "a score of layer " + std::to_string(layer) + " head " +
-                               std::to_string(head) + " is not finite");
-    }
-    scores.push_back(lane.score);
-    live.push_back(lane.view.live);
-    counts.push_back(std::min(keep, lane.view.live));
-    entries += lane.view.live;
+// Decides for the lanes shown, which share a decision, a quota, or nothing: then there is one.
+Status PagedCache::decide(const Policy& policy, std::uint32_t keep) {
+  Review& review = review_;
+  review.counts.clear();
+  std::uint32_t longest = 0;
+  for (std::uint32_t i = 0; i < review.shown; ++i) {
+    const std::uint32_t live = review.lanes[i].view.live;
+    review.counts.push_back(std::min(keep, live));
+    longest = std::max(longest, live);
   }
   if (policy.allocate) {
-    entries = std::min(entries, std::uint64_t{keep} * heads);
-    policy.allocate(policy.protect, scores, static_cast<std::uint32_t>(entries), counts);
-    settle_counts(policy.protect, live, keep, entries, counts);
+    std::uint64_t entries = 0;
+    review.views.clear();
+    review.scores.clear();
+    review.live.clear();
+    for (std::uint32_t i = 0; i < review.shown; ++i) {
+      review.views.push_back(review.lanes[i].view);
+      review.scores.push_back(review.lanes[i].score);
+      review.live.push_back(review.lanes[i].view.live);
+      entries += review.lanes[i].view.live;
+    }
+    entries = std::min(entries, std::uint64_t{keep} * review.shown);
+    policy.allocate(policy.protect, review.views, review.scores,
+                    static_cast<std::uint32_t>(entries), review.counts);
+    settle_counts(policy.protect, review.live, keep, entries, review.counts);
   }
-  std::vector<std::vector<Ordinal>> kept(heads);
-  for (std::uint32_t head = 0; head < heads; ++head) {
-    kept[head].resize(counts[head]);
-    if (const Status status = choose(policy, lanes[head], kept[head]); !status.ok()) return status;
+  const bool together = policy.decides != Scope::kLane;
+  if (together && review.shown > 1) {
+    if (Status status = pool_scores(policy, review); !status.ok()) return status;
   }
-  return kept;
+  Arena arena(std::size_t{longest} * 2 * sizeof(Ordinal) + 64);
+  DecidedLane* const first = review.decided.data() + (review.decided.size() - review.shown);
+  for (std::uint32_t i = 0; i < review.shown; ++i) {
+    first[i].count = review.counts[i];
+    if (together && i > 0) {
+      first[i].first = first[0].first;
+      continue;
+    }
+    first[i].first = review.kept.size();
+    review.kept.resize(review.kept.size() + review.counts[i]);
+    const std::span<Ordinal> kept(review.kept.data() + first[i].first, review.counts[i]);
+    if (Status status = choose(policy, review.lanes[i], kept, arena); !status.ok()) return status;
+  }
+  review.shown = 0;
+  return {};
+}
+
+Status PagedCache::decide_all(const Sequence& sequence, const Policy& policy, std::uint32_t keep) {
+  const Scope scope = policy.decides != Scope::kLane ? policy.decides
+                      : policy.allocate              ? policy.divides
+                                                     : Scope::kLane;
+  review_.clear();
+  for (std::uint32_t layer = 0; layer < options_.layers.size(); ++layer) {
+    if (options_.layers[layer].window != 0) continue;
+    for (std::uint32_t head = 0; head < options_.layers[layer].kv_heads; ++head) {
+      if (Status status = show_and_score(sequence, layer, head, policy); !status.ok()) {
+        return status;
+      }
+      if (scope != Scope::kLane) continue;
+      if (Status status = decide(policy, keep); !status.ok()) return status;
+    }
+    if (scope != Scope::kLayer) continue;
+    if (Status status = decide(policy, keep); !status.ok()) return status;
+  }
+  return scope == Scope::kSequence && review_.shown > 0 ? decide(policy, keep) : Status();
 }
 
 Result<ShrinkReport> PagedCache::shrink(SequenceId id, const Policy& policy, std::uint32_t keep) {
@@ -154,26 +216,34 @@ Result<ShrinkReport> PagedCache::shrink(SequenceId id, const Policy& policy, std
   Sequence& sequence = **found;
   if (const Status status = check_policy(sequence, policy, keep); !status.ok()) return status;
 
-  // Every layer is decided before any is cut: a refusal changes nothing.
-  std::vector<std::vector<std::vector<Ordinal>>> kept(options_.layers.size());
   ShrinkReport report;
+  std::uint64_t lanes = 0;
+  std::uint32_t longest = 0;
   for (std::uint32_t layer = 0; layer < options_.layers.size(); ++layer) {
-    if (options_.layers[layer].window != 0) continue;
-    Result<std::vector<std::vector<Ordinal>>> lanes = review_layer(sequence, layer, policy, keep);
-    if (!lanes.ok()) return lanes.status();
-    kept[layer] = *std::move(lanes);
-  }
-  const PoolBytes before = pool_.bytes();
-  for (std::uint32_t layer = 0; layer < options_.layers.size(); ++layer) {
-    for (std::uint32_t head = 0; head < kept[layer].size(); ++head) {
-      const LanePlace at = tables_.geometry().place(layer, head);
-      const std::uint32_t live = tables_.live(sequence, at);
+    for (std::uint32_t head = 0; head < options_.layers[layer].kv_heads; ++head) {
+      if (options_.layers[layer].window != 0) continue;
+      const std::uint32_t live = tables_.live(sequence, tables_.geometry().place(layer, head));
       report.entries_before += live;
-      report.entries_dropped += live - kept[layer][head].size();
-      // Full-attention lanes have the memory for their tables set aside.
-      QUIRE_CHECK(tables_.retain(sequence, at, kept[layer][head]));
+      longest = std::max(longest, live);
+      ++lanes;
     }
   }
+  const bool enough = policy.allocate ? report.entries_before <= keep * lanes : longest <= keep;
+  if (policy.keeps_all || enough) return report;
+
+  // Every lane is decided before any is cut: a refusal changes nothing.
+  if (const Status status = decide_all(sequence, policy, keep); !status.ok()) return status;
+  const PoolBytes before = pool_.bytes();
+  for (const DecidedLane& lane : review_.decided) {
+    report.entries_dropped += lane.live - lane.count;
+    if (policy.update && lane.live > 0) {
+      keep_states(sequence, lane.at, {&review_.states[lane.state], lane.live});
+    }
+    // Full-attention lanes have the memory for their tables set aside.
+    QUIRE_CHECK(tables_.retain(sequence, lane.at, {review_.kept.data() + lane.first, lane.count}));
+  }
+  sequence.reviewed = sequence.length;
+  if (policy.needs.anew) tables_.clear_sums(sequence);
   tables_.settle(sequence);
   const PoolBytes after = pool_.bytes();
   const std::size_t used_before = before.blocks + before.arrays;

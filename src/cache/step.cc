@@ -65,7 +65,7 @@ Status PagedCache::begin(std::span<const Segment> segments) {
     if (sequence->needs.tap == Tap::kDecodeRows && segment.answer) tap_begin = 0;
     if (last_rows) tap_begin = segment.rows - window_rows;
     segments_.push_back({sequence, segment.rows, first_row, tap_begin});
-    growth_.push_back({sequence, segment.rows, window_rows});
+    growth_.push_back({sequence, segment.rows, window_rows, segment.answer});
     const std::uint32_t slot = sequence->length % options_.block_tokens;
     append_blocks_.push_back(append_blocks_.back() +
                              (slot + segment.rows - 1) / options_.block_tokens + 1);

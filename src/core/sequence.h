@@ -93,6 +93,9 @@ struct Sequence {
   std::uint32_t window_rows;  // summed, Tap::kLastRows: those before position window_end
   std::uint32_t window_rows_pending;  // of the running step
   Position window_end;
+  Position prompt_end;      // one past the last row that was no answer's
+  Position reviewed;        // length at the last review
+  std::uint32_t answering;  // 1: the running step's rows are an answer's
   TapState taps;
   std::uint32_t taps_fresh;  // 1: the running step switched them on
   std::uint64_t dropped;     // entries, by evictions

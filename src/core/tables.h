@@ -44,6 +44,7 @@ struct Growth {
   Sequence* sequence;
   std::uint32_t rows;
   std::uint32_t window_rows;  // of those, Tap::kLastRows
+  bool answer = false;        // rows of an answer
 };
 
 struct SequenceBytes {
@@ -93,9 +94,15 @@ class Tables {
     return sequence.lanes(geometry_)[geometry_.groups[at.group].first_lane + at.lane];
   }
   // Sums per entry: one over the query heads, then, with Needs::per_head, one of each.
+  static std::uint32_t tap_sums(const Needs& needs, std::uint32_t query_heads) {
+    return needs.tap == Tap::kLastRows && needs.per_head ? 1 + query_heads : 1;
+  }
+  // Numbers per entry: the sums, then, with Needs::state, the bits of a float.
+  static std::uint32_t tap_stride(const Needs& needs, std::uint32_t query_heads) {
+    return tap_sums(needs, query_heads) + (needs.state ? 1 : 0);
+  }
   std::uint32_t tap_stride(const Sequence& sequence, LanePlace at) const {
-    const bool each = sequence.needs.tap == Tap::kLastRows && sequence.needs.per_head;
-    return each ? 1 + geometry_.groups[at.group].query_heads[at.lane] : 1;
+    return tap_stride(sequence.needs, geometry_.groups[at.group].query_heads[at.lane]);
   }
   // Calls f(BlockId, live bits, base position, ordinal of the first live entry) for the blocks that
   // hold positions in [begin, end), ascending.  The first block may reach below `begin`; bits at
@@ -115,6 +122,8 @@ class Tables {
   // changed.  After the last lane of a sequence call settle().
   bool retain(Sequence& sequence, LanePlace at, std::span<const Ordinal> kept);
   void settle(Sequence& sequence);  // releases extents without a live entry
+  // Every tap sum becomes 0; states stay.
+  void clear_sums(Sequence& sequence);
 
   // --- repacking (tables_repack.cc) ---
   // Plans moves until `copy_bytes` of K and V are to be copied, and sets packs aside for the next.

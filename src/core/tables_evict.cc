@@ -12,6 +12,13 @@ namespace {
 std::uint64_t kept_bits(std::uint64_t live, std::span<const Ordinal> kept, std::uint32_t& rank,
                         std::size_t& next) {
   const auto end = rank + static_cast<std::uint32_t>(std::popcount(live));
+  const std::uint32_t count = end - rank;
+  if (count > 0 && next + count <= kept.size() && kept[next] == rank &&
+      kept[next + count - 1] == end - 1) {  // all of it
+    next += count;
+    rank = end;
+    return live;
+  }
   std::uint64_t result = 0;
   if (next < kept.size() && kept[next] < end) {
     for (std::uint64_t rest = live; rest != 0; rest &= rest - 1, ++rank) {
@@ -103,9 +110,25 @@ void Tables::filter_taps(Sequence& sequence, LanePlace at, std::span<const Ordin
   if (taps.empty()) return;
   const std::uint32_t stride = tap_stride(sequence, at);
   const auto count = static_cast<std::uint32_t>(kept.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    for (std::uint32_t s = 0; s < stride; ++s) taps[i * stride + s] = taps[kept[i] * stride + s];
-  }
+  std::uint32_t first = 0;  // the first that moves
+  while (first < count && kept[first] == first) ++first;
+  // Leaf by leaf: most that move stay in the leaf of the one before them.
+  constexpr std::uint32_t kLeaf = PagedList<std::int64_t>::kLeafItems;
+  std::uint32_t leaf = ~0u;
+  const std::int64_t* from = nullptr;
+  taps.for_each_run(first * stride, count * stride,
+                    [&](std::uint32_t at_item, std::int64_t* to, std::uint32_t items) {
+                      for (std::uint32_t i = 0; i < items; ++i) {
+                        const std::uint32_t entry = (at_item + i) / stride;
+                        const std::uint32_t s = (at_item + i) - entry * stride;
+                        const std::uint32_t source = kept[entry] * stride + s;
+                        if (source / kLeaf != leaf) {
+                          leaf = source / kLeaf;
+                          from = &taps[leaf * kLeaf];
+                        }
+                        to[i] = from[source % kLeaf];
+                      }
+                    });
   taps.resize(nodes_, count * stride);
 }
 

@@ -59,6 +59,8 @@ Sequence* Tables::fork(const Sequence& parent) {
   child->length = parent.length;
   child->window_rows = parent.window_rows;
   child->window_end = parent.window_end;
+  child->prompt_end = parent.prompt_end;
+  child->reviewed = parent.reviewed;
   child->taps = parent.taps;
   child->dropped = parent.dropped;
   child->sparse = parent.sparse;

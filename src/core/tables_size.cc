@@ -92,8 +92,7 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
       demand.add_nodes(group.lanes * PagedList<Row>::nodes_for(extents));
       if (needs.tap == Tap::kNone) continue;
       for (std::uint32_t l = 0; l < group.lanes; ++l) {
-        const bool each = needs.tap == Tap::kLastRows && needs.per_head;
-        const std::uint64_t stride = each ? 1 + group.query_heads[l] : 1;
+        const std::uint64_t stride = tap_stride(needs, group.query_heads[l]);
         demand.add_nodes(PagedList<std::int64_t>::nodes_for(tokens * stride));
       }
     }

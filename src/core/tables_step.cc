@@ -36,11 +36,22 @@ void Tables::renew_window(Sequence& sequence) {
                          sequence.window_rows + rows <= sequence.needs.window;
   if (continued) return;
   sequence.window_rows = 0;
-  for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
-    PagedList<std::int64_t>& taps = sequence.lanes(geometry_)[l].taps;
-    taps.for_each_run(0, taps.size(), [](std::uint32_t, std::int64_t* run, std::uint32_t count) {
-      std::fill_n(run, count, 0);
-    });
+  clear_sums(sequence);
+}
+
+void Tables::clear_sums(Sequence& sequence) {
+  const std::uint32_t states = sequence.needs.state ? 1 : 0;
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
+      const PagedList<std::int64_t>& taps = lane(sequence, {g, l}).taps;
+      const std::uint32_t stride = tap_stride(sequence, {g, l});
+      taps.for_each_run(0, taps.size(),
+                        [&](std::uint32_t first, std::int64_t* run, std::uint32_t count) {
+                          for (std::uint32_t i = 0; i < count; ++i) {
+                            if (states == 0 || (first + i) % stride != stride - 1) run[i] = 0;
+                          }
+                        });
+    }
   }
 }
 
@@ -48,6 +59,7 @@ bool Tables::grow_sequence(const Growth& growth, std::span<ExtentRef> replaced) 
   Sequence& sequence = *growth.sequence;
   sequence.pending = growth.rows;
   sequence.window_rows_pending = growth.window_rows;
+  sequence.answering = growth.answer ? 1 : 0;
   for (std::uint32_t g = 0; g < replaced.size(); ++g) {
     if (!grow_group(sequence, g, replaced[g])) return false;
   }
@@ -233,6 +245,7 @@ void Tables::publish() {
   for (const Growing& growing : step_) {
     Sequence& sequence = *growing.sequence;
     sequence.length += sequence.pending;
+    if (sequence.answering == 0) sequence.prompt_end = sequence.length;
     sequence.pending = 0;
     sequence.window_rows += sequence.window_rows_pending;
     if (sequence.window_rows_pending > 0) sequence.window_end = sequence.length;

@@ -33,6 +33,10 @@ Reviewer::Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep,
       keep_(keep),
       review_every_(review_every != 0 ? review_every : cache.options().block_tokens),
       full_bytes_(full_bytes_per_token(cache.options())) {
+  if (policy_ && policy_->keeps_all) {  // as without one, whatever is to be kept
+    policy_.reset();
+    keep_ = {};
+  }
   if (policy_) needs_ = policy_->needs;
 }
 
@@ -100,6 +104,12 @@ std::uint32_t Reviewer::target(std::uint32_t tokens_seen) const {
 
 std::uint32_t Reviewer::cadence() const {
   return policy_ && keep_.unit != Keep::Unit::kPool ? review_every_ : 0;
+}
+
+std::uint32_t Reviewer::window_rows(std::uint32_t unreviewed) const {
+  if (needs_.tap != Tap::kLastRows || !needs_.answer_window) return 0;
+  // Reviews on demand may come after any row.
+  return cadence() == 0 || unreviewed + needs_.window >= cadence() ? 1 : 0;
 }
 
 std::uint32_t Reviewer::streamed_chunk(std::uint32_t chunk) const {

@@ -30,6 +30,9 @@ class Reviewer {
   Status review(SequenceId sequence);
   // Answer rows between two reviews; 0 = only when the pool has no room.
   std::uint32_t cadence() const;
+  // Whether the answer's next row, after `unreviewed` since the last review, is one of the last
+  // Needs::window before a review (Segment::window_rows): 1 or 0.
+  std::uint32_t window_rows(std::uint32_t unreviewed) const;
   // Entries a lane keeps after a review of a sequence that has seen so many tokens.
   std::uint32_t target(std::uint32_t tokens_seen) const;
 

@@ -229,9 +229,9 @@ Status SequenceSession::decode(model::Sampler& sampler, Clock::time_point start,
     if (reviewer_.active()) {
       if (Status status = reviewer_.make_room(*sequence_, 1); !status.ok()) return status;
     }
-    if (Status status = forward({&token, 1}, {.answer = true, .logit_rows = 1}); !status.ok()) {
-      return status;
-    }
+    const std::uint32_t window_rows = reviewer_.window_rows(unreviewed);
+    const model::Chunk chunk{.answer = true, .window_rows = window_rows, .logit_rows = 1};
+    if (Status status = forward({&token, 1}, chunk); !status.ok()) return status;
     unread_.reset();
     if (cadence != 0 && ++unreviewed == cadence) {
       unreviewed = 0;

@@ -63,8 +63,9 @@ struct QueryView {
 };
 
 // Attention sums per key as integers in units of 2^-40, so that no order of addition can enter.
-// A row's p is first reduced over the group's heads in head order (kSum, kMean, kMax, kSquareSum)
-// in f32; the result is rounded to the unit and added.
+// A row's p is first reduced over the group's heads in head order (kSum, kMean, kMax, kSquareSum,
+// kMissed: 1 where the mean is below 1 / entries seen) in f32; the result is rounded to the unit
+// and added.
 struct TapView {
   std::int64_t* sum;       // [live] added to, index = ordinal - first; null = off
   std::int64_t* per_head;  // [group][per_head_stride] or null
@@ -107,6 +108,21 @@ struct Kernels {
   // L2 norms of the live entries in ordinal order; either output may be null.
   void (*norms)(const LaneView& lane, float* key_norm, float* value_norm);
 
+  // What a policy may be shown of a lane (EntryView says what the numbers mean); outputs are
+  // [live], scratch holds feature_floats().  Dot products and squares are 16 fma chains by d mod 16
+  // from +0, added by the tree; sums of rows run over ordinals ascending, one fma chain for each d;
+  // a row that is all zeros or has no finite norm counts as zeros.
+  //   alignment   norm = sqrt(k.k);  total = fma(k, 1 / norm, total);  k.total / norm / |total|
+  //   spread      x = (k - low) / (high - low);  sqrt(sum of (x - mean)^2 / (size - 1)), where the
+  //               mean is 16 sums by d mod 16, the tree, over size
+  //   similarity  u = k * (1 / norm);  sum = u.total - u.u;  the twin is the newest j with u.uj >
+  //   1/2
+  void (*alignment)(const LaneView& lane, float* cosine, float* scratch);
+  void (*spread)(const LaneView& lane, std::uint32_t chunk, std::uint32_t skip, float* key,
+                 float* value, float* scratch);
+  void (*similarity)(const LaneView& lane, std::uint32_t run, float* sum, Ordinal* twin,
+                     float* twin_cosine, float* scratch);
+
   // Copies one entry, K and V, between slots of two blocks of the same shape.
   void (*copy_entry)(const std::byte* from, std::uint32_t from_slot, std::byte* to,
                      std::uint32_t to_slot, std::uint32_t block_tokens, std::size_t value_offset,
@@ -127,6 +143,15 @@ constexpr std::uint32_t end_tile(const LaneView& lane) {
 // taps for lanes of up to `live` entries (0 when taps are off).
 std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std::uint32_t group,
                            std::uint32_t tap_live);
+
+// Floats of scratch for a lane's alignment, or for its spread or similarity with chunks or runs of
+// `run` entries.
+constexpr std::size_t feature_floats(const LaneView& lane, std::uint32_t run) {
+  const std::size_t size = lane.key_size > lane.value_size ? lane.key_size : lane.value_size;
+  const std::uint64_t rows =
+      2 * std::uint64_t{run} < lane.live ? 2 * std::uint64_t{run} : lane.live;
+  return size * (2 + (rows < kTileOrdinals ? kTileOrdinals : rows));
+}
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
 const Kernels& kernels_for(Isa limit);

@@ -185,19 +185,26 @@ float reduce(const std::vector<float>& heads, Reduce how) {
       result = how == Reduce::kSquareSum ? std::fma(w, w, result) : result + w;
     }
   }
-  return how == Reduce::kMean ? result / static_cast<float>(heads.size()) : result;
+  const bool mean = how == Reduce::kMean || how == Reduce::kMissed;
+  return mean ? result / static_cast<float>(heads.size()) : result;
 }
 
 // weights[head][ordinal - first] of one token, 0 where nothing is seen.
-void add_taps(const LaneView& lane, const TapView& tap,
+void add_taps(const LaneView& lane, const TapView& tap, const std::vector<bool>& seen,
               const std::vector<std::vector<float>>& weights) {
+  const float share = 1.0f / static_cast<float>(std::ranges::count(seen, true));
   std::vector<float> heads(weights.size());
   for (std::uint32_t i = 0; i < lane.live; ++i) {
     for (std::size_t g = 0; g < weights.size(); ++g) {
       heads[g] = weights[g][i];
       if (tap.per_head != nullptr) add_units(tap.per_head[g * tap.per_head_stride + i], heads[g]);
     }
-    add_units(tap.sum[i], reduce(heads, tap.group));
+    const float weight = reduce(heads, tap.group);
+    if (tap.group != Reduce::kMissed) {
+      add_units(tap.sum[i], weight);
+    } else if (seen[i] && weight < share) {
+      add_units(tap.sum[i], 1.0f);
+    }
   }
 }
 
@@ -223,7 +230,12 @@ void attend(const LaneView& lane, const QueryView& rows, const TapView& tap, flo
         }
       }
     }
-    if (tap.sum != nullptr && token >= tap.first_token) add_taps(lane, tap, weights);
+    if (tap.sum == nullptr || token < tap.first_token) continue;
+    std::vector<bool> seen;
+    for (const Entry& entry : live) {
+      seen.push_back(visible(lane, entry, rows.first_position + token, rows.window));
+    }
+    add_taps(lane, tap, seen, weights);
   }
 }
 
@@ -313,7 +325,116 @@ void copy_entry(const std::byte* from, std::uint32_t from_slot, std::byte* to,
               row_bytes);
 }
 
-constexpr Kernels kReference{Isa::kScalar, append, attend, attend_tiles, merge, norms, copy_entry};
+std::vector<float> key_row(const LaneView& lane, const Entry& entry) {
+  std::vector<float> row(lane.key_size);
+  for (std::uint32_t d = 0; d < lane.key_size; ++d) {
+    row[d] = load_element(entry.block->data, lane.key_type,
+                          std::size_t{d} * lane.block_tokens + entry.slot);
+  }
+  return row;
+}
+
+std::vector<float> value_row(const LaneView& lane, const Entry& entry) {
+  std::vector<float> row(lane.value_size);
+  for (std::uint32_t d = 0; d < lane.value_size; ++d) {
+    row[d] = load_element(entry.block->data + lane.value_offset, lane.value_type,
+                          std::size_t{entry.slot} * lane.value_size + d);
+  }
+  return row;
+}
+
+float dot(const std::vector<float>& a, const std::vector<float>& b) {
+  float sum[16] = {};
+  for (std::size_t d = 0; d < a.size(); ++d) sum[d % 16] = std::fma(a[d], b[d], sum[d % 16]);
+  return add_tree(sum);
+}
+
+float inverse_norm(const std::vector<float>& row) {
+  const float norm = std::sqrt(dot(row, row));
+  return norm > 0.0f && norm < kInfinity ? 1.0f / norm : 0.0f;
+}
+
+void add_row(const std::vector<float>& row, float factor, std::vector<float>& total) {
+  for (std::size_t d = 0; d < row.size(); ++d) total[d] = std::fma(row[d], factor, total[d]);
+}
+
+void alignment(const LaneView& lane, float* cosine, float*) {
+  const std::vector<Entry> live = live_entries(lane);
+  std::vector<float> total(lane.key_size, 0.0f);
+  for (const Entry& entry : live) {
+    const std::vector<float> k = key_row(lane, entry);
+    if (const float inverse = inverse_norm(k); inverse != 0.0f) add_row(k, inverse, total);
+  }
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const std::vector<float> k = key_row(lane, live[i]);
+    const float inverse = inverse_norm(k);
+    cosine[i] = inverse == 0.0f ? 0.0f : dot(k, total) * inverse * inverse_norm(total);
+  }
+}
+
+std::vector<float> spread_of(const std::vector<std::vector<float>>& rows, std::uint32_t chunk,
+                             std::uint32_t skip) {
+  std::vector<float> result(rows.size(), 0.0f);
+  for (std::size_t first = skip; first + 2 * std::size_t{chunk} <= rows.size(); first += chunk) {
+    for (std::size_t i = first; i < first + chunk; ++i) {
+      const std::size_t size = rows[i].size();
+      std::vector<float> x(size, 0.0f);
+      float sum[16] = {}, square[16] = {};
+      for (std::size_t d = 0; d < size; ++d) {
+        float low = kInfinity, high = -kInfinity;
+        for (std::size_t j = first + chunk; j < first + 2 * std::size_t{chunk}; ++j) {
+          low = std::min(low, rows[j][d]);
+          high = std::max(high, rows[j][d]);
+        }
+        if (high - low > 0.0f) x[d] = (rows[i][d] - low) / (high - low);
+        sum[d % 16] += x[d];
+      }
+      const float mean = add_tree(sum) / static_cast<float>(size);
+      for (std::size_t d = 0; d < size; ++d) {
+        square[d % 16] = std::fma(x[d] - mean, x[d] - mean, square[d % 16]);
+      }
+      result[i] = std::sqrt(add_tree(square) / static_cast<float>(size - 1));
+    }
+  }
+  return result;
+}
+
+void spread(const LaneView& lane, std::uint32_t chunk, std::uint32_t skip, float* key, float* value,
+            float*) {
+  std::vector<std::vector<float>> k, v;
+  for (const Entry& entry : live_entries(lane)) {
+    k.push_back(key_row(lane, entry));
+    v.push_back(value_row(lane, entry));
+  }
+  std::ranges::copy(spread_of(k, chunk, skip), key);
+  std::ranges::copy(spread_of(v, chunk, skip), value);
+}
+
+void similarity(const LaneView& lane, std::uint32_t run, float* sum, Ordinal* twin,
+                float* twin_cosine, float*) {
+  std::vector<std::vector<float>> unit;
+  for (const Entry& entry : live_entries(lane)) {
+    unit.push_back(key_row(lane, entry));
+    const float inverse = inverse_norm(unit.back());
+    for (float& x : unit.back()) x = inverse == 0.0f ? 0.0f : x * inverse;
+  }
+  for (std::uint32_t i = 0; i < lane.live; ++i) {
+    const std::uint32_t begin = i / run * run;
+    const std::uint32_t end = begin + std::min(run, lane.live - begin);
+    std::vector<float> total(lane.key_size, 0.0f);
+    twin[i] = lane.live;
+    twin_cosine[i] = 0.0f;
+    for (std::uint32_t j = begin; j < end; ++j) {
+      add_row(unit[j], 1.0f, total);
+      const float cosine = dot(unit[i], unit[j]);
+      if (j != i && cosine > 0.5f) twin[i] = j, twin_cosine[i] = cosine;
+    }
+    sum[i] = dot(unit[i], total) - dot(unit[i], unit[i]);
+  }
+}
+
+constexpr Kernels kReference{Isa::kScalar, append,    attend, attend_tiles, merge,
+                             norms,        alignment, spread, similarity,   copy_entry};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "kernels/append_impl.h"
 #include "kernels/attend_impl.h"
+#include "kernels/feature_impl.h"
 #include "kernels/kernels.h"
 #include "kernels/merge_impl.h"
 
@@ -11,7 +12,8 @@ namespace {
 
 template <typename V>
 constexpr Kernels table_of(Isa isa) {
-  return {isa, append<V>, attend<V>, attend_tiles<V>, merge<V>, norms<V>, copy_entry};
+  return {isa,      append<V>,    attend<V>, attend_tiles<V>, merge<V>,
+          norms<V>, alignment<V>, spread<V>, similarity<V>,   copy_entry};
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ inline V reduce_heads(Reduce how, V so_far, V w) {
       return V::fma(w, w, so_far);
     case Reduce::kSum:
     case Reduce::kMean:
+    case Reduce::kMissed:
       return so_far + w;
   }
   return so_far;
@@ -48,10 +49,10 @@ inline void add_lanes_in_units(V w, std::uint32_t begin, std::uint32_t end, std:
 
 // One token's weights in one tile: `seen` are ordinals of the tile, factor[g] makes p a weight.
 // index: what tile ordinal 0 is in tap.sum; it wraps below 0 for a tile that begins before the
-// lane.
+// lane.  share: 1 / entries that the token sees.
 template <typename V>
 void tap_tile(const TapView& tap, std::uint32_t group, Interval seen, const float* p,
-              std::size_t p_stride, const float* factor, std::ptrdiff_t index) {
+              std::size_t p_stride, const float* factor, float share, std::ptrdiff_t index) {
   const V divisor = V::all(static_cast<float>(group));
   for (std::uint32_t at = seen.begin / 16 * 16; at < seen.end; at += 16) {
     const std::uint32_t begin = at < seen.begin ? seen.begin - at : 0;
@@ -67,7 +68,10 @@ void tap_tile(const TapView& tap, std::uint32_t group, Interval seen, const floa
         add_lanes_in_units(w, begin, end, tap.per_head + g * tap.per_head_stride + key);
       }
     }
-    if (tap.group == Reduce::kMean) reduced = reduced / divisor;
+    if (tap.group == Reduce::kMean || tap.group == Reduce::kMissed) reduced = reduced / divisor;
+    if (tap.group == Reduce::kMissed) {
+      reduced = V::where_less(reduced, V::all(share), V::all(1.0f), V::all(0.0f));
+    }
     add_lanes_in_units(reduced, begin, end, tap.sum + key);
   }
 }
@@ -79,6 +83,7 @@ void tap_token(const LaneView& lane, const TapView& tap, std::uint32_t group, In
   if (seen.begin >= seen.end) return;
   const std::uint32_t tile_from = first_tile(lane);
   const std::size_t p_stride = kept.tiles * kTileOrdinals;
+  const float share = 1.0f / static_cast<float>(seen.end - seen.begin);
   for (std::uint32_t t = seen.begin / kTileOrdinals; t * kTileOrdinals < seen.end; ++t) {
     const std::size_t n = t - tile_from;
     float factor[kMaxGroup];
@@ -90,7 +95,7 @@ void tap_token(const LaneView& lane, const TapView& tap, std::uint32_t group, In
     const Ordinal begin = t * kTileOrdinals;
     const Interval here = overlap({begin, begin + kTileOrdinals}, seen);
     tap_tile<V>(tap, group, {here.begin - begin, here.end - begin},
-                kept.p + row * p_stride + n * kTileOrdinals, p_stride, factor,
+                kept.p + row * p_stride + n * kTileOrdinals, p_stride, factor, share,
                 static_cast<std::ptrdiff_t>(begin) - static_cast<std::ptrdiff_t>(lane.first));
   }
 }

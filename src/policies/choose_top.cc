@@ -8,6 +8,45 @@
 #include "quire/policy.h"
 
 namespace quire {
+namespace {
+
+// With at most one victim in so many entries, a heap of victims beats a selection of survivors.
+constexpr std::uint32_t kFew = 8;
+
+// Fills `victims` with the lowest of the entries [begin, end), ascending.  Of equal scores the
+// older goes, so a newer entry becomes a victim only where it scores less than the best of them.
+void find_lowest(std::span<const float> score, Ordinal begin, Ordinal end,
+                 std::span<Ordinal> victims) {
+  const auto outlives = [&](Ordinal a, Ordinal b) {  // the best victim is at the heap's top
+    return score[a] != score[b] ? score[a] < score[b] : a < b;
+  };
+  const auto count = static_cast<std::uint32_t>(victims.size());
+  std::iota(victims.begin(), victims.end(), begin);
+  std::make_heap(victims.begin(), victims.end(), outlives);
+  float best = score[victims[0]];
+  for (Ordinal i = begin + count; i < end; ++i) {
+    if (score[i] >= best) continue;
+    std::pop_heap(victims.begin(), victims.end(), outlives);
+    victims.back() = i;
+    std::push_heap(victims.begin(), victims.end(), outlives);
+    best = score[victims[0]];
+  }
+  std::ranges::sort(victims);
+}
+
+// `kept` becomes every entry but the victims.
+void keep_others(std::span<const Ordinal> victims, std::uint32_t live, std::span<Ordinal> kept) {
+  Ordinal* to = kept.data();
+  Ordinal from = 0;
+  for (std::size_t v = 0; v <= victims.size(); ++v) {
+    const Ordinal stop = v < victims.size() ? victims[v] : live;
+    std::iota(to, to + (stop - from), from);
+    to += stop - from;
+    from = stop + 1;
+  }
+}
+
+}  // namespace
 
 void choose_top(const Protection& protect, std::span<const float> score, std::span<Ordinal> kept,
                 Arena& scratch) {
@@ -22,6 +61,11 @@ void choose_top(const Protection& protect, std::span<const float> score, std::sp
   const std::uint32_t recent = std::min(protect.recent, quota - sinks);
   const std::uint32_t best = quota - sinks - recent;
 
+  if (live - quota <= live / kFew) {
+    const std::span<Ordinal> victims = scratch.take<Ordinal>(live - quota);
+    find_lowest(score, sinks, live - recent, victims);
+    return keep_others(victims, live, kept);
+  }
   const std::span<Ordinal> middle = scratch.take<Ordinal>(live - sinks - recent);
   std::iota(middle.begin(), middle.end(), sinks);
 

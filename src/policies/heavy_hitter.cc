@@ -12,24 +12,21 @@
 namespace quire::policies {
 
 PolicyKind heavy_hitter() {
-  return {.name = "h2o",
-          .source = "attention drawn from all later queries (H2O, arXiv 2306.14048)",
-          .options = {whole("heavy", 100, 0, 100)},
-          .make = [](const Values& values) -> Result<Policy> {
-            Policy policy{.needs = {.tap = Tap::kAllRows, .group = Reduce::kMean},
-                          .score = [](const EntryView& lane, std::span<float> score) {
-                            std::ranges::copy(lane.tap, score.begin());
-                          }};
-            if (const std::uint64_t heavy = values.whole("heavy"); heavy < 100) {
-              policy.choose = [heavy](const Protection& protect, const EntryView&,
-                                      std::span<const float> score, std::span<Ordinal> kept,
-                                      Arena& scratch) {
-                const auto newest = static_cast<std::uint32_t>(kept.size() * (100 - heavy) / 100);
-                choose_top({protect.sinks, std::max(protect.recent, newest)}, score, kept, scratch);
-              };
-            }
-            return policy;
-          }};
+  return {
+      .name = "h2o",
+      .file = "heavy_hitter",
+      .source = "attention drawn from all later queries (H2O, arXiv 2306.14048)",
+      .when = "long answers and texts whose early parts come back",
+      .when_not = "unprotected prompts: old entries win by age and the question goes",
+      .cost = "attention sums of every row: 8 bytes an entry, and a pass over each row's weights",
+      .options = {whole("heavy", 100, 0, 100)},
+      .make = [](const Values& values) -> Result<Policy> {
+        return Policy{
+            .needs = {.tap = Tap::kAllRows, .group = Reduce::kMean},
+            .score = [](const EntryView& lane,
+                        std::span<float> score) { std::ranges::copy(lane.tap, score.begin()); },
+            .choose = keep_newest(100 - values.whole("heavy"))};
+      }};
 }
 
 }  // namespace quire::policies

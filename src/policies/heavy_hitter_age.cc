@@ -8,7 +8,11 @@ namespace quire::policies {
 
 PolicyKind heavy_hitter_age() {
   return {.name = "h2o-age",
+          .file = "heavy_hitter_age",
           .source = "mean attention drawn per query that saw the entry (kvpress ObservedAttention)",
+          .when = "prose and long answers: a third to a sixth of h2o's divergence",
+          .when_not = "texts that return to an old topic",
+          .cost = "attention sums of every row, as h2o",
           .options = {},
           .make = [](const Values&) -> Result<Policy> {
             return Policy{.needs = {.tap = Tap::kAllRows, .group = Reduce::kMean},

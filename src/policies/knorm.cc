@@ -1,7 +1,6 @@
 // Knorm (arXiv 2406.11430): keys of small norm draw the most attention, so large ones go first.
 // Needs no attention at all, only a norm per key.
 
-#include <cmath>
 #include <limits>
 
 #include "policies/policies.h"
@@ -10,7 +9,11 @@ namespace quire::policies {
 
 PolicyKind knorm() {
   return {.name = "knorm",
+          .file = "knorm",
           .source = "small key norms stay, without looking at attention (arXiv 2406.11430)",
+          .when = "where attention must not be watched; any time, before the question is known",
+          .when_not = "models whose keys carry large biases, and questions known beforehand",
+          .cost = "norms of K and V at a review",
           .options = {},
           .make = [](const Values&) -> Result<Policy> {
             return Policy{.needs = {.norms = true},
@@ -18,8 +21,7 @@ PolicyKind knorm() {
                             // A key that overflowed its storage has no norm: it goes first.
                             constexpr float kWorst = std::numeric_limits<float>::lowest();
                             for (std::uint32_t i = 0; i < lane.live; ++i) {
-                              const float norm = lane.key_norm[i];
-                              score[i] = std::isfinite(norm) ? -norm : kWorst;
+                              score[i] = finite_or(-lane.key_norm[i], kWorst);
                             }
                           }};
           }};

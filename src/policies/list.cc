@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "policies/lines.h"
 #include "policies/policies.h"
+#include "quire/check.h"
 
 namespace quire {
 namespace {
@@ -14,9 +16,13 @@ using policies::Values;
 const std::vector<PolicyKind>& kinds() {
   static const std::vector<PolicyKind> list = [] {
     std::vector<PolicyKind> all = {
-        policies::sink_recency(),     policies::random_choice(), policies::heavy_hitter(),
-        policies::heavy_hitter_age(), policies::knorm(),         policies::snapkv(),
-        policies::snapkv_ahead(),     policies::adakv(),
+        policies::full(),          policies::sink_recency(),   policies::random_choice(),
+        policies::prompt_random(), policies::heavy_hitter(),   policies::heavy_hitter_age(),
+        policies::scissorhands(),  policies::tova(),           policies::snapkv(),
+        policies::snapkv_ahead(),  policies::pyramidkv(),      policies::adakv(),
+        policies::chunkkv(),       policies::knorm(),          policies::keydiff(),
+        policies::lagkv(),         policies::paged_eviction(), policies::kv_compress(),
+        policies::r_kv(),          policies::zipage(),
     };
     const Protection standard;
     for (PolicyKind& kind : all) {
@@ -32,6 +38,40 @@ std::string names() {
   std::string all;
   for (const PolicyKind& kind : kinds()) all += (all.empty() ? "" : ", ") + kind.name;
   return all;
+}
+
+// What the kernels compute for a policy, in words.
+std::string describe(const Needs& needs) {
+  const char* const reduced[] = {"sum", "mean", "largest", "sum of squares", "misses"};
+  std::string all;
+  const auto add = [&](const std::string& what) { all += (all.empty() ? "" : ", ") + what; };
+  const std::string heads = std::string(" (") + reduced[static_cast<int>(needs.group)] + ")";
+  const std::string rows =
+      needs.window == 1 ? "the last row" : "the last " + std::to_string(needs.window) + " rows";
+  if (needs.tap == Tap::kAllRows) add("attention of all rows" + heads);
+  if (needs.tap == Tap::kDecodeRows) add("attention of the answer's rows" + heads);
+  if (needs.tap == Tap::kLastRows) add("attention of " + rows + heads);
+  if (needs.per_head) add("attention of each query head");
+  if (needs.state) add("state");
+  if (needs.norms) add("norms");
+  if (needs.alignment) add("alignment");
+  if (needs.lag_chunk != 0) add("spread");
+  if (needs.similar_run != 0) add("similarity");
+  return all.empty() ? "nothing" : all;
+}
+
+std::string scope_of(const Policy& policy) {
+  const char* const names[] = {"lane", "layer", "sequence"};
+  const Scope shared = policy.decides != Scope::kLane ? policy.decides
+                       : policy.allocate              ? policy.divides
+                                                      : Scope::kLane;
+  return names[static_cast<int>(shared)];
+}
+
+std::uint32_t lines_of(const std::string& file) {
+  const auto found = std::ranges::find(policies::kFileLines, file, &policies::FileLines::file);
+  QUIRE_CHECK(found != policies::kFileLines.end());
+  return found->lines;
 }
 
 }  // namespace
@@ -60,7 +100,18 @@ Result<Policy> make_policy(std::string_view spec) {
 std::vector<PolicyInfo> list_policies() {
   std::vector<PolicyInfo> list;
   for (const PolicyKind& kind : kinds()) {
-    list.push_back({kind.name, kind.source, policies::describe(kind.options)});
+    const Result<Policy> policy = make_policy(kind.name);
+    QUIRE_CHECK(policy.ok());  // a policy accepts its own standard options
+    list.push_back({.name = kind.name,
+                    .source = kind.source,
+                    .options = policies::describe(kind.options),
+                    .needs = describe(policy->needs),
+                    .scope = scope_of(*policy),
+                    .when = kind.when,
+                    .when_not = kind.when_not,
+                    .cost = kind.cost,
+                    .lines = lines_of(kind.file),
+                    .keeps_all = policy->keeps_all});
   }
   return list;
 }

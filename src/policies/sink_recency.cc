@@ -9,7 +9,11 @@ namespace quire::policies {
 
 PolicyKind sink_recency() {
   return {.name = "sink-recency",
+          .file = "sink_recency",
           .source = "first and newest entries, whatever they say (StreamingLLM, arXiv 2309.17453)",
+          .when = "endless chats and logs in which the past stops to matter; frees whole blocks",
+          .when_not = "questions about anything older than the budget: it is gone",
+          .cost = "none",
           .options = {},
           .make = [](const Values&) -> Result<Policy> {
             return Policy{.score = [](const EntryView& lane, std::span<float> score) {

@@ -27,7 +27,11 @@ void average(const EntryView& lane, std::uint32_t reach, std::span<float> score)
 
 PolicyKind snapkv() {
   return {.name = "snapkv",
+          .file = "snapkv",
           .source = "what the prompt's last rows attend to, averaged (SnapKV, arXiv 2404.14469)",
+          .when = "long prompts that end with their question; to compare with published numbers",
+          .when_not = "answers of several tokens: snapkv-ahead keeps them whole",
+          .cost = "attention of the prompt's last rows; 8 bytes an entry",
           .options = {whole("window", 64, 8, 128), odd("pool", 5, 1, 15)},
           .make = [](const Values& values) -> Result<Policy> {
             const auto window = static_cast<std::uint32_t>(values.whole("window"));

@@ -24,7 +24,11 @@ void look_ahead(const EntryView& lane, std::uint32_t length, std::span<float> sc
 
 PolicyKind snapkv_ahead() {
   return {.name = "snapkv-ahead",
+          .file = "snapkv_ahead",
           .source = "SnapKV that keeps the `length` entries from each hit on: answers stay whole",
+          .when = "long prompts that end with their question: the best known here from 10 % up",
+          .when_not = "prompts whose question comes later, in another turn",
+          .cost = "attention of the prompt's last rows; 8 bytes an entry",
           .options = {whole("window", 64, 8, 128), whole("length", 8, 1, 16)},
           .make = [](const Values& values) -> Result<Policy> {
             const auto window = static_cast<std::uint32_t>(values.whole("window"));

@@ -163,7 +163,15 @@ TEST(EvictionTest, WholeDeadBlocksGoBackToThePool) {
 
 // --- reviews ---
 
-const char* const kPolicies[] = {"sink-recency", "h2o", "knorm", "snapkv", "adakv:base=knorm"};
+// All but `full`, and adakv over another base.
+std::vector<std::string> cutting_policies() {
+  std::vector<std::string> names;
+  for (const PolicyInfo& info : list_policies()) {
+    if (!info.keeps_all) names.push_back(info.name + ":");
+  }
+  names.push_back("adakv:base=knorm,");
+  return names;
+}
 
 Policy policy_of(const std::string& spec) {
   Result<Policy> policy = make_policy(spec);
@@ -212,9 +220,9 @@ TEST(ReviewTest, KeepOfAtLeastTheLengthChangesNothingUnderEveryPolicy) {
 }
 
 TEST(ReviewTest, KeepsItsQuotaAndTheProtectedAndAttendsToNothingElse) {
-  for (const PolicyInfo& info : list_policies()) {
-    SCOPED_TRACE(info.name);
-    const Policy policy = policy_of(info.name + ":sinks=3,recent=10");
+  for (const std::string& name : cutting_policies()) {
+    SCOPED_TRACE(name);
+    const Policy policy = policy_of(name + "sinks=3,recent=10");
     const std::unique_ptr<Cache> cache = open_cache(options());
     const SequenceId id = prompted(*cache, policy.needs, 130, 50);
     const Result<ShrinkReport> report = cache->shrink(id, policy, 40);
@@ -222,8 +230,11 @@ TEST(ReviewTest, KeepsItsQuotaAndTheProtectedAndAttendsToNothingElse) {
     EXPECT_EQ(report->entries_before, 4u * 130);
     EXPECT_EQ(report->entries_dropped, 4u * 90);
     const auto live = live_of(*cache, id);
+    EXPECT_EQ(live[0][0].size() + live[0][1].size() + live[2][0].size() + live[2][1].size(), 160u);
     for (const std::uint32_t l : {0u, 2u}) {
-      EXPECT_EQ(live[l][0].size() + live[l][1].size(), 80u);
+      if (policy.divides != Scope::kSequence) {
+        EXPECT_EQ(live[l][0].size() + live[l][1].size(), 80u);
+      }
       for (const std::vector<Position>& lane : live[l]) {
         if (!policy.allocate) {
           EXPECT_EQ(lane.size(), 40u);
@@ -243,11 +254,9 @@ TEST(ReviewTest, KeepsItsQuotaAndTheProtectedAndAttendsToNothingElse) {
 }
 
 TEST(ReviewTest, TheSameEntriesStayWhateverTheChunksThreadsAndNeighbours) {
-  for (const char* name : kPolicies) {
+  for (const std::string& name : cutting_policies()) {
     SCOPED_TRACE(name);
-    const Policy policy =
-        policy_of(std::string(name) +
-                  (std::string(name).find(':') == std::string::npos ? ":recent=8" : ",recent=8"));
+    const Policy policy = policy_of(name + "recent=8");
     std::vector<std::vector<std::vector<Position>>> expected;
     for (const std::uint32_t chunk : {200u, 64u, 33u, 1u}) {
       const std::unique_ptr<Cache> cache = open_cache(options());
@@ -259,6 +268,16 @@ TEST(ReviewTest, TheSameEntriesStayWhateverTheChunksThreadsAndNeighbours) {
       EXPECT_EQ(live_of(*cache, id), expected) << chunk;
     }
   }
+}
+
+TEST(ReviewTest, FullDropsNothing) {
+  const std::unique_ptr<Cache> cache = open_cache(options());
+  const SequenceId id = prompted(*cache, {}, 130, 50);
+  const Result<ShrinkReport> report = cache->shrink(id, policy_of("full"), 20);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->entries_before, 4u * 130);
+  EXPECT_EQ(report->entries_dropped, 0u);
+  EXPECT_EQ(cache->positions(id, 0, 0)->size(), 130u);
 }
 
 TEST(ReviewTest, RefusesPoliciesThatCannotBeServedAndChangesNothing) {
@@ -292,7 +311,8 @@ TEST(ReviewTest, RefusesPoliciesThatCannotBeServedAndChangesNothing) {
 TEST(ReviewTest, UnevenCountsAreMadeLegal) {
   Policy policy = policy_of("sink-recency:sinks=2,recent=8");
   std::vector<std::uint32_t> wish;
-  policy.allocate = [&](const Protection&, std::span<const std::span<const float>>, std::uint32_t,
+  policy.allocate = [&](const Protection&, std::span<const EntryView>,
+                        std::span<const std::span<const float>>, std::uint32_t,
                         std::span<std::uint32_t> counts) {
     for (std::size_t h = 0; h < counts.size(); ++h) counts[h] = wish[h];
   };

@@ -278,7 +278,7 @@ TEST(TapTest, PerHeadSumsReachThePolicy) {
       score[i] = lane.tap[i];
     }
   };
-  ASSERT_TRUE(cache->shrink(id, policy, 80).ok());
+  ASSERT_TRUE(cache->shrink(id, policy, 70).ok());
   EXPECT_EQ(lanes, 4);
   EXPECT_LT(difference, 1e-6);
 }

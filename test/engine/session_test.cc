@@ -57,6 +57,13 @@ struct Bench {
   std::unique_ptr<Cache> cache;
 };
 
+// All but `full`.
+std::vector<PolicyInfo> cutting_policies() {
+  std::vector<PolicyInfo> list = list_policies();
+  std::erase_if(list, [](const PolicyInfo& policy) { return policy.keeps_all; });
+  return list;
+}
+
 GenerateOptions with_policy(const std::string& spec, Keep keep = {}) {
   GenerateOptions options;
   options.max_tokens = 40;
@@ -112,7 +119,7 @@ TEST(Session, TheFirstTokenComesFromTheFullCacheUnderEveryPolicy) {
   GenerateOptions plain;
   plain.max_tokens = 1;
   const Answer expected = exact.ask(prompt_of(400), plain);
-  for (const PolicyInfo& policy : list_policies()) {
+  for (const PolicyInfo& policy : cutting_policies()) {
     Bench bench;
     const Answer answer =
         bench.ask(prompt_of(400), with_policy(policy.name, {Keep::Unit::kPercent, 25}));
@@ -123,12 +130,42 @@ TEST(Session, TheFirstTokenComesFromTheFullCacheUnderEveryPolicy) {
   }
 }
 
+TEST(Session, FullIsAsNoPolicyWhateverIsToBeKept) {
+  Bench exact, bench;
+  GenerateOptions plain;
+  plain.max_tokens = 40;
+  const Tokens expected = exact.ask(prompt_of(200), plain).tokens;
+  const Answer answer = bench.ask(prompt_of(200), with_policy("full", {Keep::Unit::kPercent, 25}));
+  EXPECT_EQ(answer.tokens, expected);
+  EXPECT_FALSE(answer.kv.lossy);
+  EXPECT_EQ(answer.kv.tokens_kept_min, 239u);
+}
+
+// What the rows before a review say is asked of the model before each review and nowhere else.
+TEST(Session, RowsBeforeReviewsOfTheAnswerAreWatchedWhereThePolicyLooksAtThem) {
+  struct Case {
+    const char* spec;
+    std::uint32_t window;
+  };
+  for (const Case& c : {Case{"tova", 1}, Case{"r-kv", 8}, Case{"snapkv", 0}, Case{"h2o", 0}}) {
+    Bench bench;
+    GenerateOptions options = with_policy(c.spec, {Keep::Unit::kTokens, 100});
+    options.max_tokens = 50;
+    bench.ask(prompt_of(120), options);
+    for (std::uint32_t i = 0; i + 1 < options.max_tokens; ++i) {
+      const std::uint32_t left = 16 - i % 16;  // rows to the review, this one included
+      EXPECT_EQ(bench.fake.steps.at(1 + i).window_rows, left <= c.window ? 1u : 0u)
+          << c.spec << " row " << i;
+    }
+  }
+}
+
 TEST(Session, KeepingMoreThanThereIsChangesNothing) {
   Bench exact;
   GenerateOptions plain;
   plain.max_tokens = 40;
   const Tokens expected = exact.ask(prompt_of(200), plain).tokens;
-  for (const PolicyInfo& policy : list_policies()) {
+  for (const PolicyInfo& policy : cutting_policies()) {
     for (Keep keep : {Keep{}, Keep{Keep::Unit::kTokens, 240}, Keep{Keep::Unit::kBytes, 1e6}}) {
       Bench bench;
       const Answer answer = bench.ask(prompt_of(200), with_policy(policy.name, keep));
@@ -140,7 +177,7 @@ TEST(Session, KeepingMoreThanThereIsChangesNothing) {
 }
 
 TEST(Session, BetweenReviewsAtMostABlockIsAdded) {
-  for (const PolicyInfo& policy : list_policies()) {
+  for (const PolicyInfo& policy : cutting_policies()) {
     Bench bench;
     auto options = with_policy(policy.name, {Keep::Unit::kTokens, 100});
     options.max_tokens = 60;
@@ -226,7 +263,7 @@ TEST(Session, PercentIsOfThePromptAndNeverBelowTheProtection) {
 }
 
 TEST(Session, APromptOfEightTimesTheBudgetIsStreamedWithinIt) {
-  for (const PolicyInfo& policy : list_policies()) {
+  for (const PolicyInfo& policy : cutting_policies()) {
     Bench bench(std::size_t{512} << 10);
     const std::uint32_t capacity = bench.cache->tokens_that_fit(make_policy(policy.name)->needs);
     GenerateOptions options = with_policy(policy.name);
@@ -237,9 +274,10 @@ TEST(Session, APromptOfEightTimesTheBudgetIsStreamedWithinIt) {
     EXPECT_EQ(answer.kv.tokens_seen, 8 * capacity + 39);
     EXPECT_LE(answer.kv.bytes_peak, answer.kv.pool_bytes);
     EXPECT_GE(answer.kv.tokens_kept_mean, 68) << policy.name;
-    EXPECT_EQ(bench.fake.steps[0].window_rows, make_policy(policy.name)->needs.tap == Tap::kLastRows
-                                                   ? std::min(64u, bench.fake.steps[0].rows)
-                                                   : 0u);
+    EXPECT_EQ(bench.fake.steps[0].window_rows,
+              make_policy(policy.name)->needs.tap == Tap::kLastRows
+                  ? std::min(make_policy(policy.name)->needs.window, bench.fake.steps[0].rows)
+                  : 0u);
   }
 }
 
@@ -251,7 +289,7 @@ TEST(Session, WholeBlocksLeaveMostOfTheBudgetToAStreamedPrompt) {
 }
 
 TEST(Session, WithAPolicyTheLastPromptThatFitsIsReadWholeAndTheNextStreamed) {
-  for (const PolicyInfo& policy : list_policies()) {
+  for (const PolicyInfo& policy : cutting_policies()) {
     Bench bench(std::size_t{512} << 10);
     const std::uint32_t capacity = bench.cache->tokens_that_fit(make_policy(policy.name)->needs);
     Bench roomy;

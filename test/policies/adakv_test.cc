@@ -24,7 +24,8 @@ Policy make(std::string_view spec) {
 Counts allocate(const Policy& policy, const Layer& scores, std::uint32_t entries) {
   const std::vector<std::span<const float>> spans(scores.begin(), scores.end());
   Counts counts(scores.size(), ~0u);
-  policy.allocate(policy.protect, spans, entries, counts);
+  const std::vector<EntryView> lanes(scores.size());
+  policy.allocate(policy.protect, lanes, spans, entries, counts);
   return counts;
 }
 
@@ -65,7 +66,7 @@ TEST(AdaKv, FloorOneIsTheBase) {
 TEST(AdaKv, QuotasBelowTheProtectionAreEqualShares) {
   const Policy policy = make("adakv");
   EXPECT_EQ(allocate(policy, Layer(3, std::vector<float>(100, 1)), 30), (Counts{10, 10, 10}));
-  EXPECT_EQ(allocate(policy, Layer(3, std::vector<float>(100, 1)), 4), (Counts{2, 1, 1}));
+  EXPECT_EQ(allocate(policy, Layer(3, std::vector<float>(100, 1)), 4), (Counts{1, 1, 2}));
 }
 
 TEST(AdaKv, BaseOptionsPassThrough) {

@@ -79,11 +79,72 @@ TEST_P(PolicyContract, ScoresAreFiniteWhateverTheFeatures) {
   const float infinity = std::numeric_limits<float>::infinity();
   lane.key_norm[7] = lane.value_norm[7] = infinity;  // an f16 overflow
   lane.key_norm[9] = lane.value_norm[9] = std::numeric_limits<float>::quiet_NaN();
+  for (std::vector<float>* feature : {&lane.alignment, &lane.key_spread, &lane.similarity}) {
+    (*feature)[7] = infinity;
+    (*feature)[9] = std::numeric_limits<float>::quiet_NaN();
+  }
   lane.tap[11] = 8e6f;  // the largest sum a long context can reach
   lane.tap[12] = 0;
   for (std::uint32_t rows : {0u, 1u, 64u, 1000u}) {
     lane.window_rows = rows;
     for (float score : test::score_of(policy, lane)) ASSERT_TRUE(std::isfinite(score));
+  }
+}
+
+// Where nothing is combined after the score, its order alone decides.
+TEST_P(PolicyContract, AnIncreasingTransformOfTheScoresChangesNoVictim) {
+  SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed_);
+  if (GetParam() == "chunkkv") GTEST_SKIP() << "averages scores when it chooses";
+  const Policy policy = make("recent=8");
+  const test::Lane lane = test::random_lane(random_, 300);
+  const std::vector<float> score = test::score_of(policy, lane);
+  std::vector<float> sorted = score, rank;
+  std::ranges::sort(sorted);
+  for (const float s : score) {
+    rank.push_back(static_cast<float>(std::ranges::lower_bound(sorted, s) - sorted.begin()) - 99);
+  }
+  for (std::uint32_t quota : quotas(300)) {
+    EXPECT_EQ(test::choose_with(policy, lane, score, quota),
+              test::choose_with(policy, lane, rank, quota));
+  }
+}
+
+TEST_P(PolicyContract, CountsOfAnAllocationAddUpAndFitTheirLanes) {
+  SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed_);
+  const Policy policy = make("sinks=2,recent=6");
+  if (!policy.allocate) GTEST_SKIP() << "equal shares";
+  ASSERT_NE(policy.divides, Scope::kLane);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<test::Lane> lanes;
+    std::vector<std::vector<float>> scores;
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      lanes.push_back(test::random_lane(random_, 200));
+      lanes.back().layer = policy.divides == Scope::kLayer ? 3 : i / 2;
+      scores.push_back(test::score_of(policy, lanes.back()));
+    }
+    std::vector<EntryView> views;
+    for (const test::Lane& lane : lanes) views.push_back(lane.view(policy.needs));
+    const std::vector<std::span<const float>> spans(scores.begin(), scores.end());
+    const auto entries = static_cast<std::uint32_t>(6 * (20 + random_() % 180));
+    std::vector<std::uint32_t> counts(6, ~0u);
+    policy.allocate(policy.protect, views, spans, entries, counts);
+    std::uint64_t sum = 0;
+    for (const std::uint32_t count : counts) {
+      EXPECT_LE(count, 400u);  // of pyramidkv's the cache cuts what a lane does not have
+      sum += count;
+    }
+    EXPECT_NEAR(static_cast<double>(sum), entries, 3) << "but for rounding";
+  }
+}
+
+TEST_P(PolicyContract, IsDescribedForPeople) {
+  for (const PolicyInfo& info : list_policies()) {
+    if (info.name != GetParam()) continue;
+    for (const std::string& text :
+         {info.source, info.needs, info.scope, info.when, info.when_not, info.cost}) {
+      EXPECT_FALSE(text.empty());
+      EXPECT_LE(text.size(), 110u) << "one line: " << text;
+    }
   }
 }
 

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "policies/lines.h"
 #include "quire/policy.h"
 
 namespace quire {
@@ -26,8 +31,9 @@ TEST(MakePolicy, ReadsOptions) {
 
 TEST(MakePolicy, AnUnknownNameListsThePolicies) {
   EXPECT_EQ(refusal("h20"),
-            "no policy \"h20\"; there are sink-recency, random, h2o, h2o-age, knorm, snapkv, "
-            "snapkv-ahead, adakv");
+            "no policy \"h20\"; there are full, sink-recency, random, prompt-random, h2o, h2o-age, "
+            "scissorhands, tova, snapkv, snapkv-ahead, pyramidkv, adakv, chunkkv, knorm, keydiff, "
+            "lagkv, paged-eviction, kv-compress, r-kv, zipage");
   EXPECT_NE(refusal(""), "accepted");
 }
 
@@ -65,11 +71,39 @@ TEST(MakePolicy, TheWholeRangeOfASeedIsAccepted) {
 
 TEST(ListPolicies, NamesAreUniqueAndDescribed) {
   const std::vector<PolicyInfo> list = list_policies();
-  ASSERT_EQ(list.size(), 8u);
+  ASSERT_EQ(list.size(), 20u);
   for (std::size_t i = 0; i < list.size(); ++i) {
     EXPECT_FALSE(list[i].source.empty());
     EXPECT_NE(list[i].options.find("sinks=4,recent=64"), std::string::npos);
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(list[i].name, list[j].name);
+  }
+}
+
+TEST(ListPolicies, PoliciesWithoutAttentionNeedNoTap) {
+  for (const char* name : {"full", "sink-recency", "random", "prompt-random", "knorm", "keydiff",
+                           "lagkv", "paged-eviction", "adakv:base=knorm", "chunkkv:base=keydiff"}) {
+    EXPECT_EQ(make_policy(name)->needs.tap, Tap::kNone) << name;
+  }
+}
+
+// Counted here from the files, as tests run in the source directory.
+TEST(ListPolicies, EveryPolicyIsOneFileOfUnderFiftyLines) {
+  std::map<std::string, std::uint32_t> lines;
+  for (const auto& entry : std::filesystem::directory_iterator("src/policies")) {
+    if (entry.path().extension() != ".cc") continue;
+    std::ifstream file(entry.path());
+    ASSERT_TRUE(file) << entry.path();
+    for (std::string line; std::getline(file, line);) {
+      const std::string code = line.substr(0, line.find("//"));
+      lines[entry.path().stem()] += code.find_first_not_of(" \t") != std::string::npos ? 1 : 0;
+    }
+  }
+  for (const policies::FileLines& file : policies::kFileLines) {
+    EXPECT_EQ(file.lines, lines[std::string(file.file)]) << file.file;
+  }
+  for (const PolicyInfo& info : list_policies()) {
+    EXPECT_GT(info.lines, 10u) << info.name;
+    EXPECT_LT(info.lines, 50u) << info.name;
   }
 }
 
