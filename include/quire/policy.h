@@ -38,6 +38,8 @@ struct Needs {
   std::uint32_t window = 64;  // rows, Tap::kLastRows only
   bool per_head = false;      // Tap::kLastRows: the sums of each query head as well
   bool norms = false;         // L2 norms of k and v
+
+  bool operator==(const Needs&) const = default;
 };
 
 // Entries every policy keeps whatever their score.
