@@ -53,6 +53,8 @@ struct Needs {
   // Cosines among the keys of each run of so many entries; kWholeLane: of all.  0 = off.
   std::uint32_t similar_run = 0;
   static constexpr std::uint32_t kWholeLane = ~0u;
+
+  bool operator==(const Needs&) const = default;
 };
 
 // Entries every policy keeps whatever their score.

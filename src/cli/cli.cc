@@ -53,6 +53,8 @@ int program(int argc, char** argv) {
       {app.add_subcommand("demo", "One question, with the full cache and with a quarter of it"),
        add_demo},
       {app.add_subcommand("bench", "Speed, alone or in pairs with libllama"), add_bench},
+      {app.add_subcommand("eval", "What policies cost in quality, and what repacking frees"),
+       add_eval},
   };
   std::vector<Command> run;
   for (const auto& [command, add] : commands) run.push_back(add(*command));
@@ -63,8 +65,13 @@ int program(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     complain(error.what());
     const std::vector<CLI::App*> used = app.get_subcommands();
-    std::fprintf(stderr, "`quire %s--help` lists the flags\n",
-                 used.empty() ? "" : (used[0]->get_name() + " ").c_str());
+    std::string words;
+    for (const CLI::App* at = used.empty() ? nullptr : used[0]; at != nullptr;) {
+      words += at->get_name() + " ";
+      const std::vector<CLI::App*> inner = const_cast<CLI::App*>(at)->get_subcommands();
+      at = inner.empty() ? nullptr : inner[0];
+    }
+    std::fprintf(stderr, "`quire %s--help` lists the flags\n", words.c_str());
     return kExitUsage;
   }
   if (licenses) {

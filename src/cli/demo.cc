@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/located.h"
 #include "cli/open_engine.h"
 #include "cli/report.h"
 #include "cli/run_flags.h"
@@ -38,19 +39,6 @@ struct Arm {
 constexpr Arm kArms[] = {{"full cache", nullptr},
                          {"snapkv-ahead, a quarter", "snapkv-ahead"},
                          {"sink-recency, a quarter", "sink-recency"}};
-
-// A file of the project, from wherever the program was started: as given, or beside a folder that
-// the program lies in.
-std::string located(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) return path;
-  std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  for (int up = 0; up < 4 && folder.has_relative_path(); ++up) {
-    folder = folder.parent_path();
-    if (std::filesystem::exists(folder / path, ignored)) return (folder / path).string();
-  }
-  return path;
-}
 
 // The first paragraphs of the text up to `limit` tokens, with the needle after two fifths of them,
 // and the question.

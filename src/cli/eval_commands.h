@@ -1,0 +1,10 @@
+// The commands of `quire eval`.
+#pragma once
+
+#include "cli/commands.h"
+
+namespace quire::cli {
+
+Command add_eval_policies(CLI::App& app);
+
+}  // namespace quire::cli

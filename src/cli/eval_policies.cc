@@ -1,0 +1,242 @@
+// quire eval policies: flags, progress, and where the results go.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cli/cli.h"
+#include "cli/eval_commands.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/located.h"
+#include "cli/open_engine.h"
+#include "cli/report.h"
+#include "cli/run_flags.h"
+#include "cli/terminal.h"
+#include "engine/generate.h"
+#include "eval/policies_eval.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr const char* kTexts[] = {"examples/the-time-machine.txt",
+                                  "examples/pride-and-prejudice.txt"};
+// What --quick compares: one policy of each kind, short documents, under a minute with a small
+// model.
+constexpr const char* kQuickPolicies = "h2o,knorm,snapkv";
+
+struct PoliciesFlags {
+  EngineFlags engine;
+  std::string policies, keep = "50%,25%,12.5%", block = "16", tasks = "prose,needle,json";
+  std::string text, csv, report, log;
+  std::uint32_t seeds = 4, tokens = 1024, continuation = 128;
+  bool quick = false, json = false, blind_only = false;
+};
+
+std::vector<std::string> pieces(const std::string& list) {
+  std::vector<std::string> found;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    found.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return found;
+}
+
+std::string check_policies(const std::string& list) {
+  for (const std::string& name : eval::split_policies(list)) {
+    if (name == eval::kFull || name == eval::kOracle) continue;
+    const Result<Policy> policy = make_policy(name);
+    if (!policy.ok()) return policy.status().message();
+  }
+  return {};
+}
+
+std::string check_keep(const std::string& list) {
+  for (const std::string& piece : pieces(list)) {
+    const Result<engine::Keep> keep = engine::parse_keep(piece);
+    const bool share =
+        keep.ok() && keep->unit == engine::Keep::Unit::kPercent && keep->amount < 100;
+    if (!share) {
+      return "\"" + piece + "\" is not a share of the full cache's bytes such as 25%, under 100%";
+    }
+  }
+  return {};
+}
+
+std::string check_block(const std::string& list) {
+  for (const std::string& piece : pieces(list)) {
+    if (piece == "8" || piece == "16" || piece == "32" || piece == "64") continue;
+    return "\"" + piece + "\" is none of 8, 16, 32, 64";
+  }
+  return {};
+}
+
+std::string check_tasks(const std::string& list) {
+  for (const std::string& piece : pieces(list)) {
+    if (!eval::parse_task(piece)) return "\"" + piece + "\" is none of prose, needle, json";
+  }
+  return {};
+}
+
+void add_policies_flags(CLI::App& app, PoliciesFlags& flags) {
+  add_model_flag(app, flags.engine)->required();
+  app.add_option("--policies", flags.policies,
+                 "NAME or NAME:key=value,..., separated by commas (default: all of\n"
+                 "`quire policies`); full, oracle, random and sink-recency always run")
+      ->type_name("NAME,...")
+      ->check(check_policies);
+  app.add_option("--keep", flags.keep, "Shares of the full cache's bytes, tables counted")
+      ->type_name("P%,...")
+      ->check(check_keep)
+      ->capture_default_str();
+  app.add_option("--block", flags.block, "Tokens of a cache block: 8, 16, 32, 64")
+      ->type_name("N,...")
+      ->check(check_block)
+      ->capture_default_str();
+  app.add_option("--tasks", flags.tasks, "prose, needle, json")
+      ->type_name("TASK,...")
+      ->check(check_tasks)
+      ->capture_default_str();
+  add_number(app, "--seeds", flags.seeds, 1u, 10000u, "Documents of each task");
+  add_number(app, "--tokens", flags.tokens, 128u, 1u << 20, "Tokens of a document");
+  add_number(app, "--continuation", flags.continuation, 2u, 1u << 16, "Tokens of prose after it");
+  app.add_option("--text", flags.text,
+                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
+      ->type_name("FILE");
+  app.add_flag("--blind-only", flags.blind_only,
+               "Leave out the reviews that come after the question");
+  app.add_flag("--quick", flags.quick,
+               "2 documents of 512 tokens, one share, few policies: under a minute, small model");
+  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
+             "Threads; 0: the machine's cores");
+  app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
+      ->type_name("SIZE")
+      ->check([](const std::string& text) {
+        const Result<std::size_t> bytes = engine::parse_bytes(text);
+        return bytes.ok() ? std::string() : bytes.status().message();
+      });
+  app.add_option("-o,--log", flags.log,
+                 "Results of finished inputs; given again, they are not measured again")
+      ->type_name("LOG.jsonl");
+  app.add_flag("--json", flags.json, "One JSON object instead of a table");
+  app.add_option("--csv", flags.csv, "Also a line per cell and measure")->type_name("FILE");
+  app.add_option("--report", flags.report, "Also a page with plots")->type_name("DIR");
+}
+
+// --quick stands for numbers that were not given.
+void settle(const CLI::App& app, PoliciesFlags& flags) {
+  if (!flags.quick) return;
+  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
+  if (!given("--policies")) flags.policies = kQuickPolicies;
+  if (!given("--keep")) flags.keep = "25%";
+  if (!given("--seeds")) flags.seeds = 2;
+  if (!given("--tokens")) flags.tokens = 512;
+  if (!given("--continuation")) flags.continuation = 48;
+}
+
+Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
+  eval::PoliciesOptions options{.model_path = flags.engine.model,
+                                .seeds = flags.seeds,
+                                .aware = !flags.blind_only,
+                                .log_path = flags.log};
+  options.inputs.tokens = flags.tokens;
+  options.inputs.continuation = flags.continuation;
+  if (flags.quick) options.inputs.questions = 4;
+  if (flags.policies.empty()) {
+    for (const PolicyInfo& info : list_policies()) options.policies.push_back(info.name);
+  } else {
+    options.policies = eval::split_policies(flags.policies);
+  }
+  for (const std::string& piece : pieces(flags.keep)) {
+    options.keeps.push_back(engine::parse_keep(piece)->amount / 100);
+  }
+  for (const std::string& piece : pieces(flags.block)) {
+    options.blocks.push_back(static_cast<std::uint32_t>(std::stoul(piece)));
+  }
+  for (const std::string& piece : pieces(flags.tasks)) {
+    options.tasks.push_back(*eval::parse_task(piece));
+  }
+  if (!flags.engine.budget.empty()) {
+    options.budget_bytes = *engine::parse_bytes(flags.engine.budget);
+  }
+  std::vector<std::string> files = {flags.text};
+  if (flags.text.empty()) files.assign(std::begin(kTexts), std::end(kTexts));
+  for (const std::string& file : files) {
+    const Result<std::string> text = read_text(located(file));
+    if (!text.ok()) {
+      return Status(text.status().code(), text.status().message() + " (--text names another)");
+    }
+    options.text += *text;
+    options.text_name +=
+        (options.text_name.empty() ? "" : ", ") + std::filesystem::path(file).filename().string();
+  }
+  return options;
+}
+
+int failed(const PoliciesFlags& flags, const Status& status) {
+  const bool cancelled = status.code() == Code::kCancelled;
+  std::string message = status.message();
+  if (cancelled && !flags.log.empty()) {
+    message += "; the same command goes on after the last finished document";
+  }
+  if (status.code() == Code::kOutOfMemory) {
+    message += "; --budget gives the cache more, fewer --policies or --tokens need less";
+  }
+  complain(message);
+  if (flags.json) std::puts(dump(error_json({status.code(), message})).c_str());
+  return cancelled ? kExitInterrupted : kExitFailed;
+}
+
+int eval_policies(PoliciesFlags flags) {
+  Result<eval::PoliciesOptions> options = options_of(flags);
+  if (!options.ok()) return failed(flags, options.status());
+  EngineFlags engine_flags = flags.engine;
+  // Results must not depend on which arms share a step, nor on the machine's tiles.
+  engine_flags.deterministic = true;
+  engine_flags.budget = "64MiB";  // of a cache that nobody fills: the evaluation opens its own
+  const Result<Engine> engine = open_engine(engine_flags);
+  if (!engine.ok()) return failed(flags, engine.status());
+
+  ProgressLine progress("eval");
+  Answering answering;
+  options->cancel = answering.cancel();
+  options->on_progress = [&](double share, const std::string& doing) {
+    progress.show(share, doing);
+  };
+  const Result<eval::PoliciesReport> report =
+      eval::evaluate_policies(*engine->model, engine->cache->options(), *options);
+  progress.clear();
+  if (!report.ok()) return failed(flags, report.status());
+  if (!flags.csv.empty()) {
+    if (Status status = eval::write_file(flags.csv, eval::csv_of(*report)); !status.ok()) {
+      return failed(flags, status);
+    }
+  }
+  if (!flags.report.empty()) {
+    if (Status status = eval::write_report(*report, flags.report); !status.ok()) {
+      return failed(flags, status);
+    }
+  }
+  if (flags.json) {
+    std::puts(dump(eval::json_of(*report)).c_str());
+  } else {
+    std::fputs(eval::table_of(*report).c_str(), stdout);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+Command add_eval_policies(CLI::App& app) {
+  auto flags = std::make_shared<PoliciesFlags>();
+  add_policies_flags(app, *flags);
+  return [flags, &app] {
+    settle(app, *flags);
+    return eval_policies(*flags);
+  };
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,46 @@
+// Arms: what is compared.  A policy at a share of the full cache's bytes, and the anchors that
+// stand in every table.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "eval/shadow.h"
+#include "quire/policy.h"
+
+namespace quire::eval {
+
+// `full` never shrinks.  `oracle` keeps what the full cache's later rows attended to: the best a
+// score of attention could know, out of reach of any policy.
+inline constexpr const char* kFull = "full";
+inline constexpr const char* kOracle = "oracle";
+
+struct Arm {
+  std::string policy;  // kFull, kOracle, or what make_policy reads
+  double keep = 1;     // share of the full cache's bytes
+};
+
+// "h2o,snapkv:window=32,pool=3,random": commas separate policies, and options of one policy; a
+// piece key=value without a colon before it belongs to the policy on its left.
+std::vector<std::string> split_policies(const std::string& list);
+
+// Names this build has of full, oracle, sink-recency, random, prompt-random, then `policies`, each
+// once.  kInvalidArgument: one that make_policy refuses.
+Result<std::vector<std::string>> with_anchors(const std::vector<std::string>& policies);
+bool is_anchor(const std::string& policy);
+
+// Every policy at every share, the full cache once.
+std::vector<Arm> cross_arms(const std::vector<std::string>& policies,
+                            const std::vector<double>& keeps);
+
+// Attention that later rows paid per [layer][head][position].
+using Mass = std::vector<std::vector<std::vector<float>>>;
+// Keeps what `mass` ranks highest, with the protection of the other arms; positions beyond it rank
+// above all.
+Policy oracle_policy(std::shared_ptr<const Mass> mass);
+// mass += the tap sums of the sequence's full-attention lanes (Tap::kDecodeRows), live from 0 on.
+Status add_mass(const Cache& cache, SequenceId sequence, Mass& mass);
+void add_mass(const Mass& more, Mass& mass);
+
+}  // namespace quire::eval

@@ -1,0 +1,196 @@
+#include "eval/policies_eval.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "engine/budget.h"
+#include "eval/result_json.h"
+
+namespace quire::eval {
+namespace {
+
+constexpr std::size_t kMi = std::size_t{1} << 20;
+constexpr std::uint32_t kRows = 512;  // of a step
+// Readings of one document under different needs: none, all rows, last rows (and where their window
+// begins), answer rows, and what other policies may ask for.
+constexpr std::size_t kReadings = 6;
+constexpr std::uint32_t kQuestionTokens = 128;  // of a question and its answer, at most
+
+Json header_of(const model::Model& model, const std::string& fingerprint,
+               const PoliciesOptions& options, const std::vector<std::string>& policies) {
+  const model::ModelInfo& info = model.info();
+  return {{"quire_json", 1},
+          {"log", "eval policies"},
+          {"version", 1},  // of the lines
+          {"model",
+           {{"name", info.name},
+            {"quantization", info.quantization},
+            {"file_bytes", info.file_bytes},
+            {"fingerprint", fingerprint}}},
+          {"options",
+           {{"policies", policies},
+            {"keeps", options.keeps},
+            {"tokens", options.inputs.tokens},
+            {"continuation", options.inputs.continuation},
+            {"needles", options.inputs.needles},
+            {"questions", options.inputs.questions},
+            {"aware", options.aware},
+            {"text", options.text_name},
+            {"text_bytes", options.text.size()}}}};
+}
+
+// Bytes that one input needs at once: its readings, and what each arm of a step holds alone.
+std::size_t reckoned_budget(const CacheOptions& like, const PoliciesOptions& options,
+                            std::size_t arms) {
+  const std::uint32_t added = std::max(options.inputs.continuation, kQuestionTokens);
+  const std::size_t reading =
+      engine::kv_bytes(like, options.inputs.tokens + added, like.max_rows) * kReadings;
+  const std::size_t alone = engine::kv_bytes(like, added + 2 * 64, like.max_rows) * (arms + 1);
+  // Tables and sums of arms that were cut are a tenth of what they were cut from.
+  const std::size_t tables =
+      engine::kv_bytes(like, options.inputs.tokens, like.max_rows) / 10 * (arms + 1);
+  return (reading + alone + tables) / kMi * kMi + 64 * kMi;
+}
+
+class Evaluation {
+ public:
+  Evaluation(model::Model& model, const CacheOptions& like, const PoliciesOptions& options)
+      : model_(model), like_(like), options_(options), maker_(model, options.text, options.inputs) {
+    like_.max_rows = kRows;
+  }
+
+  Status run();
+  PoliciesReport report() const;
+
+ private:
+  struct Job {
+    Task task;
+    std::uint32_t seed, block;
+  };
+  Status continue_log();
+  std::vector<Job> open_jobs() const;
+  Status open_caches(std::uint32_t block);
+  bool done(const Job& job) const;
+
+  model::Model& model_;
+  CacheOptions like_;
+  const PoliciesOptions& options_;
+  const InputMaker maker_;
+  std::vector<Arm> arms_;
+  Json header_;
+  std::optional<Log> log_;
+  std::vector<InputResult> results_;
+  std::unique_ptr<Cache> cache_;
+  std::optional<Shadow> shadow_;
+  std::optional<Examiner> examiner_;
+};
+
+bool Evaluation::done(const Job& job) const {
+  return std::ranges::any_of(results_, [&](const InputResult& result) {
+    return result.task == job.task && result.seed == job.seed && result.block_tokens == job.block;
+  });
+}
+
+Status Evaluation::continue_log() {
+  const Result<std::string> fingerprint = file_fingerprint(options_.model_path);
+  if (!fingerprint.ok()) return fingerprint.status();
+  const Result<std::vector<std::string>> policies = with_anchors(options_.policies);
+  if (!policies.ok()) return policies.status();
+  arms_ = cross_arms(*policies, options_.keeps);
+  header_ = header_of(model_, *fingerprint, options_, *policies);
+  Result<Log> log = Log::open(options_.log_path, header_);
+  if (!log.ok()) return log.status();
+  log_ = *std::move(log);
+  for (std::size_t i = 0; i < log_->finished().size(); ++i) {
+    std::optional<InputResult> result = result_of(log_->finished()[i]);
+    if (!result) {
+      return {Code::kCorrupt, options_.log_path + ":" + std::to_string(i + 2) +
+                                  ": not an input's results; name another log, or remove the line"};
+    }
+    results_.push_back(*std::move(result));
+  }
+  return {};
+}
+
+std::vector<Evaluation::Job> Evaluation::open_jobs() const {
+  std::vector<Job> jobs;
+  for (const std::uint32_t block : options_.blocks) {
+    for (std::uint32_t seed = 0; seed < options_.seeds; ++seed) {
+      for (const Task task : options_.tasks) {
+        if (!done({task, seed, block})) jobs.push_back({task, seed, block});
+      }
+    }
+  }
+  return jobs;
+}
+
+Status Evaluation::open_caches(std::uint32_t block) {
+  if (cache_ && cache_->options().block_tokens == block) return {};
+  examiner_.reset();
+  cache_.reset();
+  like_.block_tokens = block;
+  like_.budget_bytes = options_.budget_bytes != 0 ? options_.budget_bytes
+                                                  : reckoned_budget(like_, options_, arms_.size());
+  Result<std::unique_ptr<Cache>> cache = Cache::open(like_);
+  if (!cache.ok()) return cache.status();
+  cache_ = *std::move(cache);
+  Result<Shadow> shadow = Shadow::open(like_, 2 * options_.inputs.tokens + kQuestionTokens);
+  if (!shadow.ok()) return shadow.status();
+  shadow_ = *std::move(shadow);
+  if (Status status = model_.attach(*cache_); !status.ok()) return status;
+  examiner_.emplace(model_, *cache_, *shadow_,
+                    MeasureOptions{.arms = arms_, .chunk = kRows, .aware = options_.aware});
+  return {};
+}
+
+Status Evaluation::run() {
+  if (Status status = maker_.check(options_.tasks, options_.seeds); !status.ok()) return status;
+  if (Status status = continue_log(); !status.ok()) return status;
+  const std::vector<Job> jobs = open_jobs();
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const Job& job = jobs[i];
+    if (Status status = open_caches(job.block); !status.ok()) return status;
+    const Input input = maker_.make(job.task, job.seed);
+    const std::string name = std::string(name_of(job.task)) + " " + std::to_string(job.seed);
+    const Result<InputResult> result = examiner_->examine(
+        job.task, job.seed, input, options_.cancel, [&](double share, const std::string& doing) {
+          if (!options_.on_progress) return;
+          options_.on_progress((static_cast<double>(i) + share) / static_cast<double>(jobs.size()),
+                               name + ": " + doing);
+        });
+    if (!result.ok()) return result.status();
+    if (Status status = log_->append(to_json(*result)); !status.ok()) return status;
+    results_.push_back(*result);
+  }
+  return {};
+}
+
+PoliciesReport Evaluation::report() const {
+  PoliciesReport report{.header = header_};
+  std::vector<InputResult> asked;
+  for (const InputResult& result : results_) {
+    const bool wanted =
+        result.seed < options_.seeds &&
+        std::ranges::find(options_.tasks, result.task) != options_.tasks.end() &&
+        std::ranges::find(options_.blocks, result.block_tokens) != options_.blocks.end();
+    if (wanted) asked.push_back(result);
+  }
+  // A continued log's order is that of its runs; tables have one order.
+  std::ranges::stable_sort(
+      asked, {}, [](const InputResult& r) { return std::tuple(r.block_tokens, r.task, r.seed); });
+  report.inputs = static_cast<std::uint32_t>(asked.size());
+  report.summary = summarise(asked);
+  return report;
+}
+
+}  // namespace
+
+Result<PoliciesReport> evaluate_policies(model::Model& model, const CacheOptions& like,
+                                         const PoliciesOptions& options) {
+  Evaluation evaluation(model, like, options);
+  if (Status status = evaluation.run(); !status.ok()) return status;
+  return evaluation.report();
+}
+
+}  // namespace quire::eval

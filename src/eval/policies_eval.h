@@ -1,0 +1,36 @@
+// `quire eval policies`: every arm on every input, at equal bytes.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "eval/inputs.h"
+#include "eval/policies_report.h"
+#include "quire/cache.h"
+
+namespace quire::eval {
+
+struct PoliciesOptions {
+  std::string model_path;             // for the fingerprint in the log
+  std::vector<std::string> policies;  // anchors are added
+  std::vector<double> keeps;          // shares of the full cache's bytes, in (0, 1)
+  std::vector<std::uint32_t> blocks;  // tokens of a block
+  std::vector<Task> tasks;
+  std::uint32_t seeds = 4;  // inputs of each task
+  InputOptions inputs{};
+  std::string text, text_name;  // prose and filler
+  bool aware = true;
+  std::size_t budget_bytes = 0;  // 0: what the arms are reckoned to need
+  std::string log_path;          // empty: none
+  const std::atomic<bool>* cancel = nullptr;
+  std::function<void(double share, const std::string& doing)> on_progress{};
+};
+
+// Runs what the log does not have yet.  `like`: shape and element types of the cache; caches of
+// this room are opened for the time of the call and attached to the model, which has none after.
+Result<PoliciesReport> evaluate_policies(model::Model& model, const CacheOptions& like,
+                                         const PoliciesOptions& options);
+
+}  // namespace quire::eval

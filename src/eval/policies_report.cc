@@ -1,0 +1,308 @@
+#include "eval/policies_report.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "eval/plot.h"
+
+namespace quire::eval {
+namespace {
+
+std::string fixed(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
+  return buffer;
+}
+
+Json number_json(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json estimate_json(const Estimate& estimate) {
+  return {{"value", number_json(estimate.value)},
+          {"low", number_json(estimate.interval.low)},
+          {"high", number_json(estimate.interval.high)},
+          {"inputs", estimate.clusters},
+          {"items", estimate.items}};
+}
+
+Json cell_json(const Cell& cell) {
+  Json object = {{"task", name_of(cell.task)},
+                 {"view", cell.view ? Json(name_of(*cell.view)) : Json(nullptr)},
+                 {"block_tokens", cell.block_tokens},
+                 {"policy", cell.arm.policy},
+                 {"keep", cell.arm.keep},
+                 {"entries", cell.entries},
+                 {"bytes", cell.bytes},
+                 {"bytes_share", cell.bytes_share},
+                 {"off_target", cell.off_target},
+                 {"reachable", cell.reachable},
+                 {"only_protected", cell.only_protected},
+                 {"measures", Json::object()}};
+  for (const Measure& measure : cell.measures) {
+    object["measures"][measure.name] = estimate_json(measure.estimate);
+  }
+  object["over_random"] = cell.over_random ? estimate_json(*cell.over_random) : Json(nullptr);
+  return object;
+}
+
+// 0.812 [0.70, 0.91]
+std::string with_interval(const Measure& measure) {
+  const double scale = measure.percent ? 100 : 1;
+  const int decimals = measure.percent ? 0 : 3;
+  const Estimate& e = measure.estimate;
+  std::string text = fixed(e.value * scale, decimals);
+  if (std::isfinite(e.interval.low)) {
+    text += " [" + fixed(e.interval.low * scale, decimals) + ", " +
+            fixed(e.interval.high * scale, decimals) + "]";
+  }
+  return text;
+}
+
+// Whether the cell passes: its interval over random lies above 0.
+std::string verdict(const Cell& cell) {
+  if (!cell.over_random) return "";
+  const Estimate& over = *cell.over_random;
+  if (!std::isfinite(over.interval.low)) return "one input";
+  if (over.interval.low > 0) return "pass";
+  return over.interval.high < 0 ? "fail (worse)" : "fail (no difference)";
+}
+
+std::string notes(const Cell& cell) {
+  std::string text;
+  const auto add = [&](const std::string& note) { text += (text.empty() ? "" : "; ") + note; };
+  if (!cell.reachable) add("cannot be this small");
+  if (cell.only_protected) add("only the protected entries");
+  if (cell.reachable && cell.off_target > kBytesTolerance) {
+    add("bytes off by up to " + fixed(cell.off_target * 100, 1) + " %");
+  }
+  return text;
+}
+
+// Cells of one page section: one task, view and block size.
+struct Section {
+  std::string title, file;
+  std::vector<const Cell*> cells;
+};
+
+std::vector<Section> sections(const Summary& summary) {
+  std::vector<Section> found;
+  for (const Cell& cell : summary.cells) {
+    const std::string block = std::to_string(cell.block_tokens);
+    const std::string title = cell.task_name() + ", blocks of " + block;
+    if (found.empty() || found.back().title != title) {
+      std::string file = std::string(name_of(cell.task)) + "-";
+      if (cell.view) file += std::string(name_of(*cell.view)) + "-";
+      found.push_back({title, file + block, {}});
+    }
+    found.back().cells.push_back(&cell);
+  }
+  return found;
+}
+
+std::vector<std::string> policies_of(const Section& section) {
+  std::vector<std::string> names;
+  for (const Cell* cell : section.cells) {
+    if (std::ranges::find(names, cell->arm.policy) == names.end()) {
+      names.push_back(cell->arm.policy);
+    }
+  }
+  return names;
+}
+
+std::string measure_words(std::string_view name) {
+  if (name == "kl") return "KL to the full cache (nats)";
+  if (name == "log_p") return "log-probability of an answer token (nats)";
+  if (name == "right") return "questions answered";
+  return std::string(name);
+}
+
+Plot plot_of(const Section& section, const char* measure) {
+  const Measure& first = *section.cells[0]->measure(measure);
+  Plot plot{.title = section.title,
+            .x_label = "bytes of the sequence, of the full cache",
+            .y_label = measure_words(measure),
+            .x_percent = true,
+            .y_percent = first.percent,
+            .y_from_zero = std::string_view(measure) != "log_p"};
+  for (const std::string& policy : policies_of(section)) {
+    if (policy == kFull) continue;
+    PlotLine line{.name = policy, .dashed = policy == kOracle || policy == "random"};
+    for (const Cell* cell : section.cells) {
+      if (cell->arm.policy != policy) continue;
+      const Estimate& e = cell->measure(measure)->estimate;
+      line.points.push_back({cell->bytes_share, e.value, e.interval});
+    }
+    std::ranges::sort(line.points, {}, &PlotPoint::x);
+    plot.lines.push_back(std::move(line));
+  }
+  return plot;
+}
+
+std::vector<const char*> plotted(const Section& section) {
+  if (section.cells[0]->task == Task::kProse) return {"kl"};
+  return {"log_p", "right"};
+}
+
+std::string section_page(const Section& section) {
+  std::string text = "## " + section.title + "\n\n";
+  for (const char* measure : plotted(section)) {
+    text += "![" + measure_words(measure) + "](plots/" + section.file + "-" + measure + ".svg)\n\n";
+  }
+  text += "| policy | keep | entries | bytes | ";
+  for (const Measure& measure : section.cells[0]->measures) {
+    text += measure.name + (measure.percent ? " % | " : " | ");
+  }
+  text += "over random | verdict | note |\n|---|---|---|---|";
+  for (std::size_t i = 0; i < section.cells[0]->measures.size() + 3; ++i) text += "---|";
+  text += "\n";
+  for (const Cell* cell : section.cells) {
+    text += "| " + cell->arm.policy + " | " + fixed(cell->arm.keep * 100, 1) + " % | " +
+            fixed(cell->entries, 0) + " | " + fixed(cell->bytes_share * 100, 1) + " % | ";
+    for (const Measure& measure : cell->measures) text += with_interval(measure) + " | ";
+    const Measure over{.estimate = cell->over_random.value_or(Estimate{})};
+    text += (cell->over_random ? with_interval(over) : "") + " | " + verdict(*cell) + " | " +
+            notes(*cell) + " |\n";
+  }
+  return text + "\n";
+}
+
+std::string page_of(const PoliciesReport& report) {
+  std::string text =
+      "# Policies at equal bytes\n\n"
+      "Written by `quire eval policies --report`. Every arm is a fork of one prompt, beside a fork "
+      "that never shrinks; rows of both are computed in the same step. Keep is a share of the full "
+      "cache's bytes, tables, masks and sums counted; entries are chosen so that arms take equal "
+      "bytes. Values are means over inputs with 95 % bootstrap intervals (whole documents are "
+      "drawn). *over random* is the paired difference to `random` at the same share (KL on prose, "
+      "log-probability of the answer elsewhere; above 0 is better): a policy passes when its "
+      "interval lies above 0. *retained*: of the questions the full cache answers. *blind*: the "
+      "review comes before the question; *aware*: after it, before its last row.\n\n";
+  const Json& model = report.header.at("model");
+  text += "Model: " + model.at("name").get<std::string>() + " (" +
+          model.at("quantization").get<std::string>() + ", " +
+          std::to_string(model.at("file_bytes").get<std::uint64_t>()) + " bytes, fingerprint " +
+          model.at("fingerprint").get<std::string>() +
+          "). Inputs: " + std::to_string(report.inputs) + ". Settings: `" +
+          report.header.at("options").dump() +
+          "`.\n\n## Checks\n\n| check | threshold | found | |\n|---|---|---|---|\n";
+  for (const Check& check : report.summary.checks) {
+    text += "| " + check.name + " | " + check.threshold + " | " + check.found + " | " +
+            (check.pass ? "pass" : "fail") + " |\n";
+  }
+  text += "\n";
+  for (const Section& section : sections(report.summary)) text += section_page(section);
+  return text;
+}
+
+}  // namespace
+
+Json json_of(const PoliciesReport& report) {
+  Json cells = Json::array(), checks = Json::array();
+  for (const Cell& cell : report.summary.cells) cells.push_back(cell_json(cell));
+  for (const Check& check : report.summary.checks) {
+    checks.push_back({{"name", check.name},
+                      {"threshold", check.threshold},
+                      {"found", check.found},
+                      {"pass", check.pass}});
+  }
+  return {{"quire_json", 1},
+          {"model", report.header.at("model")},
+          {"options", report.header.at("options")},
+          {"inputs", report.inputs},
+          {"cells", cells},
+          {"checks", checks}};
+}
+
+std::string csv_of(const PoliciesReport& report) {
+  std::string text =
+      "task,view,block_tokens,policy,keep,entries,bytes,bytes_share,off_target,reachable,measure,"
+      "value,low,high,inputs,items\n";
+  const auto line = [&](const Cell& cell, const std::string& name, const Estimate& e) {
+    text += std::string(name_of(cell.task)) + "," + (cell.view ? name_of(*cell.view) : "") + "," +
+            std::to_string(cell.block_tokens) + ",\"" + cell.arm.policy + "\"," +
+            fixed(cell.arm.keep, 6) + "," + fixed(cell.entries, 1) + "," + fixed(cell.bytes, 0) +
+            "," + fixed(cell.bytes_share, 6) + "," + fixed(cell.off_target, 6) + "," +
+            (cell.reachable ? "1," : "0,") + name + "," + fixed(e.value, 9) + "," +
+            fixed(e.interval.low, 9) + "," + fixed(e.interval.high, 9) + "," +
+            std::to_string(e.clusters) + "," + std::to_string(e.items) + "\n";
+  };
+  for (const Cell& cell : report.summary.cells) {
+    for (const Measure& measure : cell.measures) line(cell, measure.name, measure.estimate);
+    if (cell.over_random) line(cell, "over_random", *cell.over_random);
+  }
+  return text;
+}
+
+std::string table_of(const PoliciesReport& report) {
+  std::string text;
+  char buffer[160];
+  for (const Section& section : sections(report.summary)) {
+    const char* measure = main_measure(section.cells[0]->task);
+    std::set<double, std::greater<>> keeps;
+    for (const Cell* cell : section.cells) keeps.insert(cell->arm.keep);
+    text += section.title + ": " + measure_words(measure) + "\n";
+    std::snprintf(buffer, sizeof(buffer), "  %-24s", "bytes kept");
+    text += buffer;
+    for (const double keep : keeps) {
+      std::snprintf(buffer, sizeof(buffer), " %25s", (fixed(keep * 100, 1) + " %").c_str());
+      text += buffer;
+    }
+    text += "\n";
+    for (const std::string& policy : policies_of(section)) {
+      std::snprintf(buffer, sizeof(buffer), "  %-24s", policy.c_str());
+      text += buffer;
+      for (const double keep : keeps) {
+        std::string value;
+        for (const Cell* cell : section.cells) {
+          if (cell->arm.policy != policy || cell->arm.keep != keep) continue;
+          value = with_interval(*cell->measure(measure)) + (cell->reachable ? "" : " !");
+        }
+        std::snprintf(buffer, sizeof(buffer), " %25s", value.c_str());
+        text += buffer;
+      }
+      text += "\n";
+    }
+    text += "\n";
+  }
+  for (const Check& check : report.summary.checks) {
+    text += std::string(check.pass ? "pass  " : "FAIL  ") + check.name + ": " + check.found + " (" +
+            check.threshold + ")\n";
+  }
+  return text;
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text << std::flush;
+  if (out) return {};
+  return {Code::kIo, "cannot write " + path + ": " + std::strerror(errno)};
+}
+
+Status write_report(const PoliciesReport& report, const std::string& directory) {
+  const std::filesystem::path root(directory);
+  std::error_code error;
+  std::filesystem::create_directories(root / "plots", error);
+  if (error) return {Code::kIo, "cannot make " + directory + ": " + error.message()};
+  for (const Section& section : sections(report.summary)) {
+    for (const char* measure : plotted(section)) {
+      const std::string name = section.file + "-" + measure + ".svg";
+      const Status status =
+          write_file((root / "plots" / name).string(), svg(plot_of(section, measure)));
+      if (!status.ok()) return status;
+    }
+  }
+  if (Status status = write_file((root / "policies.csv").string(), csv_of(report)); !status.ok()) {
+    return status;
+  }
+  return write_file((root / "policies.md").string(), page_of(report));
+}
+
+}  // namespace quire::eval

@@ -1,0 +1,83 @@
+#include "eval/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "eval/random.h"
+
+namespace quire::eval {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kZ95 = 1.959963984540054;  // 97.5 % quantile of the normal distribution
+
+struct Sum {
+  double total = 0;
+  std::size_t items = 0;
+};
+
+}  // namespace
+
+double mean(std::span<const double> values) {
+  if (values.empty()) return kNan;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double median(std::span<const double> values) {
+  return quantile(values, 0.5);
+}
+
+double quantile(std::span<const double> values, double q) {
+  if (values.empty()) return kNan;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  const double at = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+Interval wilson(std::size_t successes, std::size_t trials) {
+  if (trials == 0) return {0, 1};
+  const auto n = static_cast<double>(trials), p = static_cast<double>(successes) / n;
+  const double z2 = kZ95 * kZ95, scale = 1 + z2 / n;
+  const double centre = (p + z2 / (2 * n)) / scale;
+  const double half = kZ95 / scale * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n));
+  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+Estimate bootstrap_mean(std::span<const std::vector<double>> clusters,
+                        const BootstrapOptions& options) {
+  std::vector<Sum> sums;
+  Sum all;
+  for (const std::vector<double>& cluster : clusters) {
+    if (cluster.empty()) continue;
+    sums.push_back({std::accumulate(cluster.begin(), cluster.end(), 0.0), cluster.size()});
+    all.total += sums.back().total;
+    all.items += sums.back().items;
+  }
+  Estimate estimate{
+      .value = kNan, .interval = {kNan, kNan}, .clusters = sums.size(), .items = all.items};
+  if (sums.empty()) return estimate;
+  estimate.value = all.total / static_cast<double>(all.items);
+  if (sums.size() < 2) return estimate;
+
+  const Stream stream(options.seed, "bootstrap");
+  std::vector<double> means(options.resamples);
+  for (std::uint32_t r = 0; r < options.resamples; ++r) {
+    const Stream draw = stream.of(r);
+    Sum sum;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const Sum& one = sums[draw.below(sums.size(), i)];
+      sum.total += one.total;
+      sum.items += one.items;
+    }
+    means[r] = sum.total / static_cast<double>(sum.items);
+  }
+  estimate.interval = {quantile(means, 0.025), quantile(means, 0.975)};
+  return estimate;
+}
+
+}  // namespace quire::eval

@@ -1,0 +1,42 @@
+// Numbers that summarise measurements, with how far they may be off.  Pure: equal inputs give equal
+// outputs on every machine, in any order, on any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace quire::eval {
+
+// Of no values: NaN.
+double mean(std::span<const double> values);
+double median(std::span<const double> values);
+// Linear between order statistics (Hyndman and Fan's type 7, NumPy's default); q in [0, 1].
+double quantile(std::span<const double> values, double q);
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// Wilson's score interval of a proportion at 95 % (E. B. Wilson 1927).  Of no trials: [0, 1].
+Interval wilson(std::size_t successes, std::size_t trials);
+
+// A mean over all items, with a 95 % percentile bootstrap interval that draws whole clusters: what
+// was measured on one document is not independent, documents are.
+struct Estimate {
+  double value = 0;
+  Interval interval;
+  std::size_t clusters = 0, items = 0;  // clusters: those with an item
+};
+
+struct BootstrapOptions {
+  std::uint32_t resamples = 2000;
+  std::uint64_t seed = 1;
+};
+
+// Of no items: NaN throughout.  Of one cluster nothing is known about others: the interval is NaN.
+Estimate bootstrap_mean(std::span<const std::vector<double>> clusters,
+                        const BootstrapOptions& options = {});
+
+}  // namespace quire::eval
