@@ -156,9 +156,10 @@ class Cache {
   // shared ones, tables), and what it can give now, both in whole slabs.  begin() of these rows
   // alone is refused for memory exactly when needed > free (an answer near the border may be too
   // careful by a slab).  More than max_rows rows take several steps: what window layers drop
-  // meanwhile is not counted.  The needs of several sequences do not add up: they share open slabs.
-  // Of a stale id 0 bytes are needed.
+  // meanwhile is not counted.  The needs of several sequences do not add up, as they share open
+  // slabs: ask for them together.  Of a stale id 0 bytes are needed.
   virtual std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const = 0;
+  virtual std::size_t bytes_needed(std::span<const Segment> segments) const = 0;
   virtual std::size_t bytes_free() const = 0;
   // Tokens of one fresh sequence that the whole budget holds, tables and `needs` included.
   virtual std::uint32_t tokens_that_fit(const Needs& needs = {}) const = 0;

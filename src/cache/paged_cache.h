@@ -40,6 +40,7 @@ class PagedCache final : public Cache {
   void cancel() override;
 
   std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const override;
+  std::size_t bytes_needed(std::span<const Segment> segments) const override;
   std::size_t bytes_free() const override;
   std::uint32_t tokens_that_fit(const Needs& needs) const override;
 

@@ -65,6 +65,16 @@ std::size_t PagedCache::bytes_needed(SequenceId id, std::uint32_t rows) const {
   return tables_.slabs_needed({&growth, 1}, options_.max_rows).slabs * pool_.slab_bytes();
 }
 
+std::size_t PagedCache::bytes_needed(std::span<const Segment> segments) const {
+  std::vector<Growth> growths;
+  growths.reserve(segments.size());
+  for (const Segment& segment : segments) {
+    Sequence* sequence = tables_.find(segment.sequence);
+    if (sequence != nullptr) growths.push_back({sequence, segment.rows, 0});
+  }
+  return tables_.slabs_needed(growths, options_.max_rows).slabs * pool_.slab_bytes();
+}
+
 std::size_t PagedCache::bytes_free() const {
   const PoolBytes bytes = pool_.bytes();
   return bytes.budget / pool_.slab_bytes() * pool_.slab_bytes() - bytes.committed;

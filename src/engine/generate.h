@@ -42,9 +42,13 @@ struct GenerateOptions {
   std::function<Result<std::unique_ptr<model::Sampler>>(const model::Model& model,
                                                         const model::SamplerOptions& options)>
       make_sampler{};
-  bool stop_at_end = true;  // false: ignore end-of-generation tokens
+  bool stop_at_end = true;          // false: ignore end-of-generation tokens
+  std::uint32_t min_tokens = 0;     // no end-of-generation token before so many were answered
+  std::vector<std::string> stop{};  // ends the answer before any of these texts
   std::function<void(std::uint32_t done, std::uint32_t total)> on_prompt{};  // prompt tokens read
-  std::function<void(std::string_view text)> on_text{};  // whole UTF-8 letters only
+  // Whole UTF-8 letters only, and nothing that may yet become one of `stop`.
+  std::function<void(std::string_view text)> on_text{};
+  std::function<void(model::Token token)> on_token{};  // of the answer, as it is sampled
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -61,15 +65,22 @@ struct KvReport {
   std::uint32_t tokens_kept_min = 0;
   std::uint64_t entries_dropped = 0;
   std::uint32_t cached_tokens = 0;
+  // Times the sequence was dropped for others and recomputed from its tokens: changes no token.
+  std::uint32_t preemptions = 0;
+  // The same happened after evictions: what was dropped then may not be what was dropped before.
+  bool restarted = false;
 };
 
 struct Answer {
   std::string text;
   std::vector<model::Token> tokens;
   Finish finish = Finish::kStop;
-  Status error{};  // with Finish::kError
+  Status error{};  // with Finish::kError; with kCancelled, why, if not by the caller's call
   std::uint32_t prompt_tokens = 0, completion_tokens = 0;
-  double prefill_seconds = 0, decode_seconds = 0, first_token_seconds = 0;
+  double queue_seconds = 0;        // from submit() to its first step
+  double prefill_seconds = 0;      // from there to the prompt's last row
+  double first_token_seconds = 0;  // from submit() to the first token
+  double decode_seconds = 0;       // from there to the last token
   KvReport kv{};
 };
 

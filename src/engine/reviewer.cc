@@ -106,10 +106,16 @@ std::uint32_t Reviewer::cadence() const {
   return policy_ && keep_.unit != Keep::Unit::kPool ? review_every_ : 0;
 }
 
-std::uint32_t Reviewer::window_rows(std::uint32_t unreviewed) const {
+std::uint32_t Reviewer::window_rows(std::uint32_t unreviewed, std::uint32_t rows) const {
   if (needs_.tap != Tap::kLastRows || !needs_.answer_window) return 0;
-  // Reviews on demand may come after any row.
-  return cadence() == 0 || unreviewed + needs_.window >= cadence() ? 1 : 0;
+  const std::uint32_t window = needs_.window, every = cadence();
+  if (every == 0) return std::min(rows, window);  // reviews on demand may come after any row
+  const std::uint32_t end = unreviewed + rows, first = every > window ? every - window : 0;
+  return end > first ? std::min(rows, end - first) : 0;
+}
+
+std::uint32_t Reviewer::small_chunk() {
+  return kSmallChunk;
 }
 
 std::uint32_t Reviewer::streamed_chunk(std::uint32_t chunk) const {
@@ -129,6 +135,7 @@ Status Reviewer::shrink(SequenceId sequence, std::uint32_t keep) {
   }
   const double dropped = static_cast<double>(report->entries_dropped) *
                          static_cast<double>(full_bytes_) / static_cast<double>(lanes);
+  dropped_ = dropped_ || dropped > 0;
   if (dropped > 0) {
     yield_ = std::clamp(static_cast<double>(report->bytes_freed) / dropped, kLeastYield, 1.0);
   }
@@ -143,25 +150,21 @@ Status Reviewer::review(SequenceId sequence) {
   return stats->tokens_kept_mean > keep ? shrink(sequence, keep) : Status();
 }
 
-Status Reviewer::make_room(SequenceId sequence, std::uint32_t rows) {
-  const std::uint32_t block = cache_.options().block_tokens, least = protected_entries() + 1;
-  while (!fits(sequence, rows)) {
-    const Result<SequenceStats> stats = cache_.stats(sequence);
-    if (!stats.ok()) return stats.status();
-    const auto live = static_cast<std::uint32_t>(std::ceil(stats->tokens_kept_mean));
-    if (live <= least) {
-      return {Code::kOutOfMemory, "budget " + bytes_text(cache_.options().budget_bytes) +
-                                      " has no room for " + std::to_string(rows) +
-                                      " more rows beside " + std::to_string(live) +
-                                      " entries a lane"};
-    }
-    const std::size_t needed = cache_.bytes_needed(sequence, rows), free = cache_.bytes_free();
-    const double missing = static_cast<double>(needed - std::min(needed, free)) / yield_;
-    const auto cut = static_cast<std::uint32_t>(missing / static_cast<double>(full_bytes_)) + block;
-    const std::uint32_t keep = std::max(least, live > cut ? live - cut : 0);
-    if (Status status = shrink(sequence, keep); !status.ok()) return status;
-  }
-  return {};
+double Reviewer::spare(SequenceId sequence, std::uint32_t least) const {
+  if (!policy_) return 0;
+  const Result<SequenceStats> stats = cache_.stats(sequence);
+  if (!stats.ok()) return 0;
+  return std::max(0.0, std::ceil(stats->tokens_kept_mean) - least);
+}
+
+Status Reviewer::cut(SequenceId sequence, std::size_t missing_bytes, std::uint32_t least) {
+  const Result<SequenceStats> stats = cache_.stats(sequence);
+  if (!stats.ok()) return stats.status();
+  const auto live = static_cast<std::uint32_t>(std::ceil(stats->tokens_kept_mean));
+  const double missing = static_cast<double>(missing_bytes) / yield_;
+  const auto entries = static_cast<std::uint32_t>(
+      std::min(missing / static_cast<double>(full_bytes_) + cache_.options().block_tokens, 4e9));
+  return shrink(sequence, std::max(least, live > entries ? live - entries : 0));
 }
 
 }  // namespace quire::engine

@@ -23,18 +23,27 @@ class Reviewer {
   bool fits(SequenceId sequence, std::uint32_t rows) const;
   // Rows of a streamed chunk: small enough that most of the budget stays for what was read.
   std::uint32_t streamed_chunk(std::uint32_t chunk) const;
-  // Cuts the sequence until `rows` rows fit, and no further.  kOutOfMemory when even the protected
-  // entries leave no room.
-  Status make_room(SequenceId sequence, std::uint32_t rows);
+  // Entries a lane, on average, that a cut could take from the sequence and still leave `least`.
+  double spare(SequenceId sequence, std::uint32_t least) const;
+  // Cuts the sequence once, by about `missing_bytes`, and leaves at least `least` entries a lane.
+  Status cut(SequenceId sequence, std::size_t missing_bytes, std::uint32_t least);
   // Cuts the sequence to the keep target (kPool: never).
   Status review(SequenceId sequence);
   // Answer rows between two reviews; 0 = only when the pool has no room.
   std::uint32_t cadence() const;
-  // Whether the answer's next row, after `unreviewed` since the last review, is one of the last
-  // Needs::window before a review (Segment::window_rows): 1 or 0.
-  std::uint32_t window_rows(std::uint32_t unreviewed) const;
+  // Of the answer's next rows, after `unreviewed` since the last review and up to the next: those
+  // among the last Needs::window before it (Segment::window_rows).
+  std::uint32_t window_rows(std::uint32_t unreviewed, std::uint32_t rows) const;
   // Entries a lane keeps after a review of a sequence that has seen so many tokens.
   std::uint32_t target(std::uint32_t tokens_seen) const;
+  // The fewest entries a lane that a cut may leave.
+  std::uint32_t least_entries() const { return protected_entries() + 1; }
+  // Rows of the smallest chunk worth a forward pass.
+  static std::uint32_t small_chunk();
+  // Whether a review or a cut has dropped anything.
+  bool dropped() const { return dropped_; }
+  // The sequence begins anew: nothing is dropped.
+  void restart() { dropped_ = false; }
 
  private:
   std::uint32_t protected_entries() const;
@@ -49,6 +58,7 @@ class Reviewer {
   // Bytes the last review gave back, as a share of the bytes of what it dropped: a block with one
   // live entry left is still a block.
   double yield_ = 1;
+  bool dropped_ = false;
 };
 
 }  // namespace quire::engine

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -180,7 +181,7 @@ Status GgufModel::plan(std::span<const Chunk> chunks) {
                                             std::to_string(shape_.vocabulary)};
       }
       if (row + chunk.logit_rows >= rows) {
-        wanted_.push_back({static_cast<std::uint32_t>(tokens_.size()), i, row});
+        wanted_.push_back({static_cast<std::uint32_t>(tokens_.size()), i, row, chunk.isolate});
       }
       tokens_.push_back(token);
       positions_.push_back(static_cast<std::int32_t>(sequence->tokens_seen + row));
@@ -227,16 +228,20 @@ Status GgufModel::run_head(const BodyGraph& body, std::span<const WantedRow> row
   threads_.run(head.graph);
   const auto* logits = static_cast<const float*>(head.logits->data);
   const std::size_t width = shape_.vocabulary;
+  std::array<bool, kMaxHeadRows> finite{};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     float sum = 0;  // NaN or infinity survive; finite logits cannot add up to either
     for (std::size_t c = 0; c < width; ++c) sum += std::fabs(logits[i * width + c]) * 1e-30f;
-    if (!std::isfinite(sum)) {
+    finite[i] = std::isfinite(sum);
+    if (!finite[i] && !rows[i].isolate) {
       return {Code::kNumeric, "the logits of row " + std::to_string(rows[i].row) + " of chunk " +
                                   std::to_string(rows[i].chunk) + " are not finite"};
     }
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (on_logits) on_logits(rows[i].chunk, rows[i].row, {logits + i * width, width});
+    if (on_logits) {
+      on_logits(rows[i].chunk, rows[i].row, {logits + i * width, finite[i] ? width : 0});
+    }
   }
   return {};
 }

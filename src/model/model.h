@@ -49,6 +49,9 @@ struct Chunk {
   bool answer = false;            // Segment::answer
   std::uint32_t window_rows = 0;  // Segment::window_rows
   std::uint32_t logit_rows = 0;   // logits of the last this many rows
+  // A NaN or infinity in these logits refuses the chunk alone: on_logits gets an empty span for the
+  // row, and the step goes on.  The sequence is not worth anything after that.
+  bool isolate = false;
 };
 
 class Model {
@@ -67,8 +70,8 @@ class Model {
 
   // One ragged step over all chunks: begin, forward pass, commit.  `on_logits(chunk, row, logits)`
   // is called in row order with `vocabulary` floats that are valid during the call.  On a refusal
-  // (Cache::begin's, or kNumeric: a NaN or infinity in the logits, kCancelled) nothing was
-  // appended.
+  // (Cache::begin's, or kNumeric: a NaN or infinity in the logits of a chunk that is not isolated,
+  // kCancelled) nothing was appended.
   using OnLogits =
       std::function<void(std::size_t chunk, std::uint32_t row, std::span<const float> logits)>;
   virtual Status forward(std::span<const Chunk> chunks, const OnLogits& on_logits) = 0;

@@ -45,6 +45,7 @@ class GgufModel final : public Model {
     std::uint32_t step_row;
     std::size_t chunk;
     std::uint32_t row;  // of the chunk
+    bool isolate;
   };
   Status plan(std::span<const Chunk> chunks);
   Status run_head(const BodyGraph& body, std::span<const WantedRow> rows,

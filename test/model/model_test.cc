@@ -181,6 +181,32 @@ TEST_F(ModelTest, NotANumberEndsTheStepAndAppendsNothing) {
   EXPECT_EQ(running.cache->stats(sequence)->tokens_seen, 0u);
 }
 
+TEST_F(ModelTest, NotANumberInAnIsolatedChunkIsItsOwn) {
+  std::vector<float> embedding(std::size_t{256} * 1024);  // more tokens than there are
+  for (std::size_t i = 0; i < embedding.size(); ++i) {
+    embedding[i] = i / 256 == 12 ? std::nanf("") : static_cast<float>(i * i % 17) - 8;
+  }
+  const auto running = open({.edit = [&](gguf_context* file) {
+    gguf_set_tensor_data(file, "token_embd.weight", embedding.data());  // keeps the pointer
+  }});
+  const Tokens bad = count_up(5), good = {30, 31, 32};  // bad has token 12
+  const SequenceId sequences[] = {running.start(), running.start()};
+  const model::Chunk chunks[] = {
+      {.sequence = sequences[0], .tokens = bad, .logit_rows = 2, .isolate = true},
+      {.sequence = sequences[1], .tokens = good, .logit_rows = 1, .isolate = true}};
+  std::vector<std::size_t> sizes;
+  std::vector<float> logits;
+  const Status status = running.model->forward(
+      chunks, [&](std::size_t, std::uint32_t, std::span<const float> row) {
+        sizes.push_back(row.size());
+        logits.assign(row.begin(), row.end());
+      });
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{0, 0, running.vocabulary()}));
+  EXPECT_EQ(running.cache->stats(sequences[1])->tokens_seen, 3u);
+  EXPECT_EQ(running.read(running.start(), good, 3, 1), logits) << "as alone";
+}
+
 TEST_F(ModelTest, ACacheOfAnotherShapeIsRefused) {
   const auto running = open({});
   CacheOptions options{.layers = running.model->info().attention, .budget_bytes = 8u << 20};

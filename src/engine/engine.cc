@@ -1,0 +1,372 @@
+// The loop: plan, compute, answer.
+
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "engine/generation.h"
+
+namespace quire::engine {
+namespace {
+
+using Rank = std::pair<double, RequestId>;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class Loop final : public Engine, private Room {
+ public:
+  Loop(model::Model& model, Cache& cache, EngineOptions options);
+
+  Result<RequestId> submit(Request request) override;
+  bool cancel(RequestId id) override;
+  bool step() override;
+  EngineStats stats() const override;
+
+ private:
+  using Owned = std::unique_ptr<Generation>;
+  struct Work {
+    Generation* request;
+    std::uint32_t rows;
+  };
+
+  // Room
+  bool fits(std::span<const Share> shares) override;
+  double spare(RequestId id) override;
+
+  double now() const { return options_.clock ? options_.clock() : steady_seconds(); }
+  Generation* find(RequestId id) const;
+  Plan plan();
+  void change(const Plan& plan);
+  void preempt(RequestId id);
+  void cut(const Plan& plan);
+  void admit(const Plan& plan);
+  void compute(std::vector<Work> work);
+  Status forward(std::span<const Work> work);
+  void refused(Generation& request, Status status);
+  bool make_way(const Generation& request);
+  void sweep();
+  void finish(Owned request);
+  std::vector<Segment> segments(std::span<const Share> shares);
+
+  model::Model& model_;
+  Cache& cache_;
+  const EngineOptions options_;
+  const FirstCome first_come_;
+  const QueueOrder& order_;
+  ScheduleLimits limits_;
+  std::vector<model::Token> ends_;  // end-of-generation tokens
+  std::map<Rank, Owned> waiting_;
+  std::map<Rank, Owned> running_;
+  std::vector<Generation*> looked_at_;  // of the running plan: the running, then some waiting
+  std::vector<float> logits_;           // [chunk of a step][vocabulary]
+  std::vector<bool> not_finite_;        // [chunk of a step]
+  std::uint64_t next_id_ = 1;
+  EngineStats stats_;
+  StepReport report_;
+};
+
+Loop::Loop(model::Model& model, Cache& cache, EngineOptions options)
+    : model_(model),
+      cache_(cache),
+      options_(std::move(options)),
+      first_come_(options_.ageing_seconds),
+      order_(options_.order != nullptr ? *options_.order : first_come_) {
+  limits_ = {.max_rows = cache.options().max_rows,
+             .max_running = std::min(options_.max_running, cache.options().max_rows),
+             .step_seconds = options_.step_seconds,
+             .cost = options_.cost};
+  const auto vocabulary = static_cast<model::Token>(model.info().vocabulary);
+  for (model::Token token = 0; token < vocabulary; ++token) {
+    if (model.is_end(token)) ends_.push_back(token);
+  }
+}
+
+// --- requests come and go ---
+
+Result<RequestId> Loop::submit(Request request) {
+  const GenerateOptions& options = request.options;
+  if (waiting_.size() >= options_.max_waiting) {
+    return Status(Code::kOutOfMemory,
+                  "max_waiting: " + std::to_string(waiting_.size()) + " requests wait already");
+  }
+  const Reviewer reviewer(cache_, options.policy, options.keep, options.review_every);
+  if (Status status = Generation::check(model_, cache_, reviewer, request); !status.ok()) {
+    return status;
+  }
+  Result<std::unique_ptr<model::Sampler>> sampler =
+      options.make_sampler ? options.make_sampler(model_, options.sampler)
+                           : model::Sampler::create(model_, options.sampler);
+  if (!sampler.ok()) return sampler.status();
+  const RequestId id{next_id_++};
+  const double submitted = now();
+  const Rank rank(order_.rank(submitted, request.priority, request.prompt.size()), id);
+  waiting_[rank] = std::make_unique<Generation>(model_, cache_, ends_, id, std::move(request),
+                                                *std::move(sampler), submitted);
+  return id;
+}
+
+Generation* Loop::find(RequestId id) const {
+  for (const auto* requests : {&running_, &waiting_}) {
+    for (const auto& [rank, request] : *requests) {
+      if (request->id() == id) return request.get();
+    }
+  }
+  return nullptr;
+}
+
+bool Loop::cancel(RequestId id) {
+  Generation* request = find(id);
+  if (request == nullptr || request->ended() || request->cancelled()) return false;
+  request->cancel();
+  return true;
+}
+
+EngineStats Loop::stats() const {
+  EngineStats stats = stats_;
+  stats.waiting = static_cast<std::uint32_t>(waiting_.size());
+  stats.running = static_cast<std::uint32_t>(running_.size());
+  return stats;
+}
+
+void Loop::finish(Owned request) {
+  request->close();
+  request->drop();
+  switch (request->answer().finish) {
+    case Finish::kCancelled:
+      ++stats_.cancelled;
+      break;
+    case Finish::kError:
+      ++stats_.failed;
+      break;
+    default:
+      ++stats_.finished;
+  }
+  if (request->request().on_done) request->request().on_done(request->id(), request->answer());
+}
+
+// Takes out what has ended, was cancelled or is overdue, then tells; who is told may submit.
+void Loop::sweep() {
+  const double time = now();
+  std::vector<Owned> done;
+  for (auto* requests : {&running_, &waiting_}) {
+    for (auto next = requests->begin(); next != requests->end();) {
+      Generation& request = *next->second;
+      if (request.cancelled()) request.end(Finish::kCancelled);
+      if (request.overdue(time)) {
+        request.end(Finish::kCancelled, {Code::kCancelled, "deadline: it has passed"});
+      }
+      if (request.ended()) done.push_back(std::move(next->second));
+      next = request.ended() ? requests->erase(next) : std::next(next);
+    }
+  }
+  for (Owned& request : done) finish(std::move(request));
+}
+
+// --- the plan ---
+
+std::vector<Segment> Loop::segments(std::span<const Share> shares) {
+  std::vector<Segment> segments;
+  for (const Share& share : shares) {
+    const auto request = std::ranges::find(looked_at_, share.id, &Generation::id);
+    segments.push_back({.sequence = *(*request)->sequence(), .rows = share.rows});
+  }
+  return segments;
+}
+
+// A waiting request is given an empty sequence to ask about; plan() takes it back.
+bool Loop::fits(std::span<const Share> shares) {
+  for (const Share& share : shares) {
+    const auto request = std::ranges::find(looked_at_, share.id, &Generation::id);
+    if (!(*request)->start().ok()) return false;
+  }
+  return cache_.bytes_needed(segments(shares)) <= cache_.bytes_free();
+}
+
+double Loop::spare(RequestId id) {
+  const auto request = std::ranges::find(looked_at_, id, &Generation::id);
+  return (*request)->spare(running_.size() == 1);
+}
+
+Plan Loop::plan() {
+  looked_at_.clear();
+  std::vector<Candidate> candidates;
+  const auto look_at = [&](Generation& request) {
+    looked_at_.push_back(&request);
+    candidates.push_back(request.candidate(options_.reserve_tokens));
+  };
+  for (const auto& [rank, request] : running_) look_at(*request);
+  for (const auto& [rank, request] : waiting_) {
+    if (looked_at_.size() >= limits_.max_running) break;
+    look_at(*request);
+  }
+  const std::span<const Candidate> all(candidates);
+  Plan plan = make_plan(all.first(running_.size()), all.subspan(running_.size()), limits_, *this);
+  for (std::size_t i = running_.size(); i < looked_at_.size(); ++i) {
+    const bool starts = std::ranges::count(plan.admitted, looked_at_[i]->id()) > 0;
+    if (!starts) looked_at_[i]->drop();
+  }
+  return plan;
+}
+
+void Loop::preempt(RequestId id) {
+  const auto victim =
+      std::ranges::find_if(running_, [id](const auto& entry) { return entry.second->id() == id; });
+  ++(victim->second->candidate(0).exact ? stats_.preemptions : stats_.restarts);
+  victim->second->preempt();
+  waiting_.insert(running_.extract(victim));
+}
+
+// Once; the plan is made again until the rows fit.
+void Loop::cut(const Plan& plan) {
+  const std::size_t needed = cache_.bytes_needed(segments(plan.rows)), free = cache_.bytes_free();
+  Generation& request = *find(plan.target);
+  const bool alone = running_.size() == 1;
+  const double spare = request.spare(alone);
+  ++stats_.cuts;
+  Status status = request.cut(needed - std::min(needed, free), alone);
+  if (status.ok() && request.spare(alone) >= spare) {
+    status = {Code::kOutOfMemory,
+              "policy " + request.request().options.policy->name + ": a cut dropped nothing"};
+  }
+  if (!status.ok()) request.end(Finish::kError, std::move(status));
+}
+
+void Loop::change(const Plan& plan) {
+  switch (plan.change) {
+    case Plan::Change::kNone:
+      return;
+    case Plan::Change::kCut:
+      return cut(plan);
+    case Plan::Change::kPreempt:
+    case Plan::Change::kRestart:
+      return preempt(plan.target);
+    case Plan::Change::kRefuse: {
+      Generation& request = *find(plan.target);
+      if (request.stream_instead()) return;
+      request.end(Finish::kError,
+                  {Code::kOutOfMemory, "its prompt does not fit what is free of the budget"});
+      return;
+    }
+  }
+}
+
+void Loop::admit(const Plan& plan) {
+  const double time = now();
+  for (const RequestId id : plan.admitted) {
+    const auto next = std::ranges::find_if(
+        waiting_, [id](const auto& entry) { return entry.second->id() == id; });
+    next->second->admitted(time);
+    running_.insert(waiting_.extract(next));
+  }
+}
+
+// --- a step ---
+
+bool Loop::step() {
+  sweep();
+  if (running_.empty() && waiting_.empty()) return false;
+  report_ = {.begin_seconds = now()};
+  Plan next = plan();
+  while (next.change != Plan::Change::kNone) {
+    change(next);
+    sweep();
+    next = plan();
+  }
+  admit(next);
+  report_.paused = static_cast<std::uint32_t>(next.paused.size());
+  stats_.pauses += next.paused.size();
+  std::vector<Work> work;
+  for (const Share& share : next.rows) work.push_back({find(share.id), share.rows});
+  compute(std::move(work));
+  ++stats_.steps;
+  sweep();
+  report_.end_seconds = now();
+  report_.running = static_cast<std::uint32_t>(running_.size());
+  report_.waiting = static_cast<std::uint32_t>(waiting_.size());
+  if (options_.on_step) options_.on_step(report_);
+  return true;
+}
+
+Status Loop::forward(std::span<const Work> work) {
+  const std::size_t width = model_.info().vocabulary;
+  logits_.resize(std::max(logits_.size(), work.size() * width));
+  std::vector<model::Chunk> chunks;
+  for (const Work& share : work) {
+    chunks.push_back(share.request->chunk(share.rows));
+    // Alone, the caller's sequence is left as it was.
+    chunks.back().isolate = work.size() > 1 || !share.request->request().sequence;
+  }
+  not_finite_.assign(work.size(), false);
+  return model_.forward(
+      chunks, [&](std::size_t chunk, std::uint32_t, std::span<const float> logits) {
+        not_finite_[chunk] = logits.empty();
+        std::ranges::copy(logits, logits_.begin() + static_cast<std::ptrdiff_t>(chunk * width));
+      });
+}
+
+// A step that is refused is computed in halves, down to the request that it is refused for.
+void Loop::compute(std::vector<Work> work) {
+  // Of those that made way for others nothing is left to compute.
+  std::erase_if(work, [](const Work& share) { return !share.request->sequence(); });
+  if (work.empty()) return;
+  Status status = forward(work);
+  if (!status.ok() && work.size() > 1) {
+    const auto middle = work.begin() + static_cast<std::ptrdiff_t>(work.size() / 2);
+    compute({work.begin(), middle});
+    compute({middle, work.end()});
+    return;
+  }
+  if (!status.ok()) return refused(*work[0].request, std::move(status));
+  const std::size_t width = model_.info().vocabulary;
+  const double time = now();
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    Generation& request = *work[i].request;
+    const bool answers = request.candidate(0).answering;
+    (answers ? report_.answer_rows : report_.prompt_rows) += work[i].rows;
+    (answers ? stats_.answer_rows : stats_.prompt_rows) += work[i].rows;
+    stats_.recomputed_rows += std::min(work[i].rows, request.recomputing());
+    if (not_finite_[i]) {
+      request.end(Finish::kError, {Code::kNumeric, "the logits are not finite"});
+      continue;
+    }
+    request.computed(work[i].rows, std::span(logits_).subspan(i * width, width), time);
+  }
+}
+
+// The estimate of room was wrong, or the machine had no memory: others make way, or it waits for
+// those ahead of it.  Every other refusal is the request's own.
+void Loop::refused(Generation& request, Status status) {
+  if (status.code() == Code::kOutOfMemory && make_way(request)) return;
+  request.end(Finish::kError, std::move(status));
+}
+
+bool Loop::make_way(const Generation& request) {
+  for (auto last = running_.rbegin(); last != running_.rend(); ++last) {
+    Generation& victim = *last->second;
+    if (victim.id() == request.id()) break;
+    if (victim.ended() || !victim.candidate(0).droppable) continue;
+    preempt(victim.id());
+    return true;
+  }
+  ++stats_.pauses;
+  return running_.begin()->second->id() != request.id();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open(model::Model& model, Cache& cache,
+                                             EngineOptions options) {
+  const auto refuse = [](const char* text) { return Status(Code::kInvalidArgument, text); };
+  if (options.max_running == 0) return refuse("max_running: 0");
+  if (!(options.ageing_seconds >= 0)) return refuse("ageing_seconds: below 0");
+  if (!(options.step_seconds >= 0)) return refuse("step_seconds: below 0");
+  std::unique_ptr<Engine> engine = std::make_unique<Loop>(model, cache, std::move(options));
+  return engine;
+}
+
+}  // namespace quire::engine

@@ -1,0 +1,252 @@
+// A request from its first row to its last token.
+
+#include "engine/generation.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace quire::engine {
+
+Generation::Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
+                       RequestId id, Request request, std::unique_ptr<model::Sampler> sampler,
+                       double submitted)
+    : model_(model),
+      cache_(cache),
+      ends_(ends),
+      id_(id),
+      request_(std::move(request)),
+      reviewer_(cache, options().policy, options().keep, options().review_every),
+      sampler_(std::move(sampler)),
+      stop_(options().stop),
+      tokens_(request_.prompt),
+      prompt_(static_cast<std::uint32_t>(request_.prompt.size())),
+      sequence_(request_.sequence),
+      submitted_(submitted) {
+  if (sequence_) {
+    base_ = cache_.stats(*sequence_)->tokens_seen;
+    whole_ = !reviewer_.active() || reviewer_.fits(*sequence_, prompt_);
+  } else {
+    whole_ = !reviewer_.active() || prompt_ <= cache_.tokens_that_fit(reviewer_.needs());
+  }
+  answer_.prompt_tokens = prompt_;
+}
+
+Generation::~Generation() {
+  drop();
+}
+
+// --- for the plan ---
+
+// Rows of the next segment at most: a prompt and its answer are different segments, and a row that
+// comes after a review is not computed before it.
+std::uint32_t Generation::next_rows() const {
+  std::uint32_t most = std::min(options().chunk, cache_.options().max_rows);
+  if (reading()) {
+    if (!whole_) most = reviewer_.streamed_chunk(most);
+    return std::min(prompt_ - read_, most);
+  }
+  if (const std::uint32_t cadence = reviewer_.cadence(); cadence != 0) {
+    most = std::min(most, cadence - (base_ + read_) % cadence);
+  }
+  return std::min(unread(), most);
+}
+
+// Rows by which the answer may grow soon, its unread tokens apart.
+std::uint32_t Generation::growth(std::uint32_t reserve_tokens) const {
+  const std::uint32_t left = std::min(answer_left(), reserve_tokens);
+  if (!reviewer_.active()) return left;
+  const std::uint32_t cadence = reviewer_.cadence();
+  if (cadence == 0) return 0;  // cut when the pool has no room
+  const std::uint32_t seen = base_ + std::max(prompt_, read_);
+  const std::uint32_t kept = std::min(seen, reviewer_.target(seen));
+  const std::uint32_t later = std::min(seen + left, reviewer_.target(seen + left));
+  return std::min(left, later - kept + cadence);
+}
+
+Candidate Generation::candidate(std::uint32_t reserve_tokens) const {
+  const std::uint32_t next = next_rows();
+  // What must be in the cache at once: of a prompt read whole all of it.
+  const std::uint32_t together = whole_ || !reading() ? unread() : next;
+  std::uint32_t reserve = together + growth(reserve_tokens);
+  if (!whole_ && read_ == 0) {
+    const std::uint32_t kept = options().keep.unit == Keep::Unit::kPool
+                                   ? reviewer_.least_entries()
+                                   : std::min(prompt_, reviewer_.target(prompt_));
+    reserve = kept + next;
+  }
+  return {.id = id_,
+          .rows = unread(),
+          .chunk = next,
+          .reserve = reserve,
+          .least = !whole_              ? next
+                   : reviewer_.active() ? std::min(together, prompt_)
+                                        : together,
+          .context = base_ + read_,
+          .answering = !reading() && unread() == 1,
+          .exact = !reviewer_.dropped(),
+          .droppable = !request_.sequence};
+}
+
+std::uint32_t Generation::least_entries(bool alone) const {
+  const std::uint32_t least = reviewer_.least_entries();
+  if (alone || options().keep.unit == Keep::Unit::kPool) return least;
+  return std::max(least, reviewer_.target(base_ + read_));
+}
+
+double Generation::spare(bool alone) const {
+  if (!reviewer_.active() || !sequence_ || (whole_ && reading())) return 0;
+  const bool by_pool = options().keep.unit == Keep::Unit::kPool || reading();
+  return by_pool || alone ? reviewer_.spare(*sequence_, least_entries(alone)) : 0;
+}
+
+bool Generation::stream_instead() {
+  if (!whole_ || !reviewer_.active() || request_.on_overflow != Overflow::kStream) return false;
+  whole_ = false;
+  return true;
+}
+
+// --- its sequence ---
+
+Status Generation::start() {
+  if (sequence_) return {};
+  const Result<SequenceId> fresh = cache_.start(reviewer_.needs());
+  if (!fresh.ok()) return fresh.status();
+  sequence_ = *fresh;
+  return {};
+}
+
+void Generation::drop() {
+  if (sequence_ && !request_.sequence) static_cast<void>(cache_.drop(*sequence_).ok());
+  sequence_.reset();
+}
+
+void Generation::admitted(double now) {
+  if (begun_) return;
+  begun_ = true;
+  started_ = now;
+  answer_.queue_seconds = now - submitted_;
+}
+
+void Generation::preempt() {
+  ++(reviewer_.dropped() ? restarts_ : preemptions_);
+  drop();
+  read_ = 0;
+  reviewer_.restart();
+}
+
+Status Generation::cut(std::size_t missing_bytes, bool alone) {
+  return reviewer_.cut(*sequence_, missing_bytes, least_entries(alone));
+}
+
+// --- a step ---
+
+// Of a prompt read whole: those among its last `window`.  Streamed: the last of every chunk.  Of an
+// answer: those before its next review, for who asks.
+std::uint32_t Generation::window_rows(std::uint32_t rows) const {
+  if (reviewer_.needs().tap != Tap::kLastRows) return 0;
+  if (!reading()) {
+    const std::uint32_t cadence = reviewer_.cadence();
+    return reviewer_.window_rows(cadence == 0 ? 0 : (base_ + read_) % cadence, rows);
+  }
+  const std::uint32_t window = reviewer_.needs().window;
+  if (!whole_) return std::min(rows, window);
+  const std::uint32_t end = read_ + rows, first = prompt_ > window ? prompt_ - window : 0;
+  return std::min(rows, end > first ? end - first : 0);
+}
+
+model::Chunk Generation::chunk(std::uint32_t rows) const {
+  return {.sequence = *sequence_,
+          .tokens = std::span(tokens_).subspan(read_, rows),
+          .answer = !reading(),
+          .window_rows = window_rows(rows),
+          .logit_rows = read_ + rows == tokens_.size() ? 1u : 0u};
+}
+
+void Generation::computed(std::uint32_t rows, std::span<float> logits, double now) {
+  const bool of_prompt = reading();
+  read_ += rows;
+  most_read_ = std::max(most_read_, read_);
+  if (of_prompt && read_ > shown_) {
+    shown_ = read_;
+    if (read_ == prompt_) answer_.prefill_seconds = now - started_;
+    if (options().on_prompt) options().on_prompt(read_, prompt_);
+  }
+  if (Status status = review(); !status.ok()) return end(Finish::kError, std::move(status));
+  if (unread() == 0) sample(logits, now);
+}
+
+Status Generation::review() {
+  const std::uint32_t cadence = reviewer_.cadence();
+  const bool due =
+      read_ == prompt_ || (read_ > prompt_ && cadence != 0 && (base_ + read_) % cadence == 0);
+  return due ? reviewer_.review(*sequence_) : Status();
+}
+
+void Generation::sample(std::span<float> logits, double now) {
+  if (answer_left() == 0) return end(Finish::kLength);
+  if (answer_.completion_tokens < options().min_tokens) {
+    for (const model::Token token : ends_) {
+      logits[static_cast<std::size_t>(token)] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  const model::Token token = sampler_->sample(logits);
+  if (answer_.completion_tokens == 0) {
+    first_ = now;
+    answer_.first_token_seconds = now - submitted_;
+  }
+  if (options().stop_at_end && model_.is_end(token)) return end(Finish::kStop);
+  tokens_.push_back(token);
+  answer_.tokens.push_back(token);
+  ++answer_.completion_tokens;
+  answer_.decode_seconds = now - first_;
+  if (options().on_token) options().on_token(token);
+  say(model_.piece(token));
+  if (stop_.stopped()) return end(Finish::kStop);
+  if (answer_left() == 0) end(Finish::kLength);
+}
+
+// --- its end ---
+
+void Generation::say(std::string_view bytes) {
+  emit(stop_.push(letters_.push(bytes)));
+}
+
+void Generation::emit(std::string text) {
+  if (text.empty()) return;
+  answer_.text += text;
+  if (options().on_text) options().on_text(text);
+}
+
+void Generation::end(Finish finish, Status error) {
+  if (ended_) return;
+  ended_ = true;
+  answer_.finish = finish;
+  answer_.error = std::move(error);
+}
+
+void Generation::close() {
+  if (!stop_.stopped()) {
+    emit(stop_.push(letters_.finish()));
+    emit(stop_.finish());
+  }
+  KvReport& kv = answer_.kv;
+  kv.policy = reviewer_.active() ? options().policy->name : "none";
+  kv.keep = reviewer_.active() ? to_string(options().keep) : "all";
+  kv.prefill = whole_ ? Prefill::kWhole : Prefill::kStreamed;
+  kv.preemptions = preemptions_;
+  kv.restarted = restarts_ > 0;
+  describe_cache(cache_, kv);
+  if (!sequence_) return;
+  if (const Result<SequenceStats> stats = cache_.stats(*sequence_); stats.ok()) {
+    kv.bytes_now = stats->bytes;
+    kv.bytes_shared = stats->bytes_shared;
+    kv.tokens_seen = stats->tokens_seen;
+    kv.tokens_kept_mean = stats->tokens_kept_mean;
+    kv.tokens_kept_min = stats->tokens_kept_min;
+    kv.entries_dropped = stats->entries_dropped;
+    kv.lossy = stats->entries_dropped > 0 || kv.restarted;
+  }
+}
+
+}  // namespace quire::engine
