@@ -53,6 +53,8 @@ int program(int argc, char** argv) {
       {app.add_subcommand("demo", "One question, with the full cache and with a quarter of it"),
        add_demo},
       {app.add_subcommand("bench", "Speed, alone or in pairs with libllama"), add_bench},
+      {app.add_subcommand("tune", "From how many rows on the kernels for chunks pay, as a table"),
+       add_tune},
   };
   std::vector<Command> run;
   for (const auto& [command, add] : commands) run.push_back(add(*command));

@@ -13,5 +13,6 @@ Command add_inspect(CLI::App& app);
 Command add_policies(CLI::App& app);
 Command add_demo(CLI::App& app);
 Command add_bench(CLI::App& app);
+Command add_tune(CLI::App& app);
 
 }  // namespace quire::cli
