@@ -97,6 +97,9 @@ class Tables {
   static std::uint32_t tap_sums(const Needs& needs, std::uint32_t query_heads) {
     return needs.tap == Tap::kLastRows && needs.per_head ? 1 + query_heads : 1;
   }
+  std::uint32_t tap_sums(const Sequence& sequence, LanePlace at) const {
+    return tap_sums(sequence.needs, geometry_.groups[at.group].query_heads[at.lane]);
+  }
   // Numbers per entry: the sums, then, with Needs::state, the bits of a float.
   static std::uint32_t tap_stride(const Needs& needs, std::uint32_t query_heads) {
     return tap_sums(needs, query_heads) + (needs.state ? 1 : 0);
