@@ -1,4 +1,4 @@
-// quire inspect and quire policies: what there is, without running it.
+// quire inspect: what a model and its cache would be, without running it.
 
 #include <algorithm>
 #include <charconv>
@@ -227,23 +227,6 @@ int inspect(const InspectFlags& flags) {
   return kExitDone;
 }
 
-int policies(bool as_json) {
-  if (as_json) {
-    json list = json::array();
-    for (const PolicyInfo& info : list_policies()) {
-      list.push_back({{"name", info.name}, {"source", info.source}, {"options", info.options}});
-    }
-    std::puts(dump({{"quire_json", 1}, {"policies", list}}).c_str());
-    return kExitDone;
-  }
-  for (const PolicyInfo& info : list_policies()) {
-    std::printf("%-14s %s\n%-14s %s\n", info.name.c_str(), info.source.c_str(), "",
-                info.options.c_str());
-  }
-  std::printf("\nAs --policy NAME or NAME:key=value,key=value; what is not given is as listed.\n");
-  return kExitDone;
-}
-
 }  // namespace
 
 Command add_inspect(CLI::App& app) {
@@ -252,12 +235,6 @@ Command add_inspect(CLI::App& app) {
   add_cache_flags(app, flags->engine);
   app.add_flag("--json", flags->json, "One JSON object instead of text");
   return [flags] { return inspect(*flags); };
-}
-
-Command add_policies(CLI::App& app) {
-  auto as_json = std::make_shared<bool>(false);
-  app.add_flag("--json", *as_json, "One JSON object instead of text");
-  return [as_json] { return policies(*as_json); };
 }
 
 }  // namespace quire::cli

@@ -105,7 +105,19 @@ TEST(Policies, AreListedAsTextAndAsJson) {
     EXPECT_TRUE(contains(text.out, known[i].name));
     EXPECT_EQ(object["policies"][i].at("name"), known[i].name);
     EXPECT_EQ(object["policies"][i].at("options"), known[i].options);
+    EXPECT_EQ(object["policies"][i].at("lines"), known[i].lines);
+    for (const char* field : {"needs", "scope", "when", "when_not", "cost", "source"}) {
+      EXPECT_FALSE(object["policies"][i].at(field).get<std::string>().empty()) << field;
+    }
   }
+}
+
+TEST(Policies, ThePageIsWhatTheProgramWrites) {
+  std::ifstream page("docs/POLICIES.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  EXPECT_EQ(quire({"policies", "--markdown"}).out, text)
+      << "build/quire policies --markdown > docs/POLICIES.md";
+  EXPECT_EQ(quire({"policies", "--markdown", "--json"}).status, 2);
 }
 
 }  // namespace
