@@ -10,7 +10,10 @@ Command add_eval(CLI::App& app) {
   CLI::App* policies = app.add_subcommand(
       "policies", "Every policy at equal bytes, beside a full cache: text, needles, lookups");
   const Command run_policies = add_eval_policies(*policies);
-  return [=] { return run_policies(); };
+  CLI::App* vtoken =
+      app.add_subcommand("vtoken", "Blocks that repacking frees, beside an independent count");
+  const Command run_vtoken = add_eval_vtoken(*vtoken);
+  return [=] { return policies->parsed() ? run_policies() : run_vtoken(); };
 }
 
 }  // namespace quire::cli

@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_texts.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/located.h"
 #include "cli/open_engine.h"
 #include "cli/report.h"
-#include "cli/run_flags.h"
 #include "cli/terminal.h"
 #include "engine/generate.h"
 #include "eval/policies_eval.h"
@@ -21,8 +19,6 @@
 namespace quire::cli {
 namespace {
 
-constexpr const char* kTexts[] = {"examples/the-time-machine.txt",
-                                  "examples/pride-and-prejudice.txt"};
 // What --quick compares: one policy of each kind, short documents, under a minute with a small
 // model.
 constexpr const char* kQuickPolicies = "h2o,knorm,snapkv";
@@ -162,17 +158,10 @@ Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
   if (!flags.engine.budget.empty()) {
     options.budget_bytes = *engine::parse_bytes(flags.engine.budget);
   }
-  std::vector<std::string> files = {flags.text};
-  if (flags.text.empty()) files.assign(std::begin(kTexts), std::end(kTexts));
-  for (const std::string& file : files) {
-    const Result<std::string> text = read_text(located(file));
-    if (!text.ok()) {
-      return Status(text.status().code(), text.status().message() + " (--text names another)");
-    }
-    options.text += *text;
-    options.text_name +=
-        (options.text_name.empty() ? "" : ", ") + std::filesystem::path(file).filename().string();
-  }
+  Result<EvalText> text = read_eval_text(flags.text);
+  if (!text.ok()) return text.status();
+  options.text = std::move(text->text);
+  options.text_name = std::move(text->name);
   return options;
 }
 

@@ -19,7 +19,8 @@ using test::Ran;
 TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"run", "inspect", "policies", "demo", "bench", "tune"}) {
+  for (const char* command :
+       {"run", "inspect", "policies", "demo", "bench", "tune", "eval"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
@@ -82,6 +83,16 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"bench", "-m", "x", "--chunk", "513"}, "--chunk: \"513\" is not a number from 1 to 512"},
       {{"bench", "-m", "x", "--kv-type", "q8"}, "--kv-type"},
       {{"bench", "-m", "x", "--policy", "none"}, "--policy: no policy \"none\""},
+      {{"eval"}, "subcommand is required"},
+      {{"eval", "policies"}, "--model is required"},
+      {{"eval", "policies", "-m", "x", "--policies", "h2o,best"}, "--policies: no policy \"best\""},
+      {{"eval", "policies", "-m", "x", "--keep", "50%,64tok"}, "--keep: \"64tok\" is not a share"},
+      {{"eval", "policies", "-m", "x", "--keep", "100%"}, "--keep: \"100%\" is not a share"},
+      {{"eval", "policies", "-m", "x", "--tasks", "prose,poems"}, "--tasks: \"poems\" is none of"},
+      {{"eval", "policies", "-m", "x", "--block", "16,12"}, "--block: \"12\" is none of 8, 16"},
+      {{"eval", "policies", "-m", "x", "--seeds", "0"}, "--seeds: \"0\" is not a number from 1"},
+      {{"eval", "vtoken"}, "--model is required"},
+      {{"eval", "vtoken", "-m", "x", "--quick", "--full"}, "--quick, --full: one of them"},
       {{"bench", "-m", "x", "--keep", "64"}, "--keep: \"64\" is not a keep target"},
       {{"bench", "-m", "x", "--keep", "1MiB"}, "--keep: \"1MiB\": a benchmark keeps tokens"},
   };

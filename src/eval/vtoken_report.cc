@@ -1,0 +1,256 @@
+// What `quire eval vtoken` says.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "eval/plot.h"
+#include "eval/policies_report.h"
+#include "eval/vtoken_eval.h"
+
+namespace quire::eval {
+namespace {
+
+std::string fixed(double value, int decimals) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
+  return buffer;
+}
+
+std::string percent(double share) {
+  return fixed(share * 100, 1) + " %";
+}
+
+struct Verdict {
+  std::string name, threshold, found;
+  bool pass = false;
+};
+
+std::vector<Verdict> verdicts(const VtokenReport& report) {
+  const bool equal = std::ranges::all_of(report.logits, &VtokenLogits::bit_equal);
+  const bool moved = std::ranges::all_of(
+      report.logits, [](const VtokenLogits& logits) { return logits.moved_entries > 0; });
+  return {
+      {"blocks equal the oracle", "0 cells differ",
+       std::to_string(report.oracle_mismatches) + " of " + std::to_string(report.cells.size()) +
+           " cells differ",
+       report.oracle_mismatches <= kMismatchesMost},
+      {"saving of repack over whole, random holes", "within 1 point of 1 - (1-e) / (1-e^B)",
+       "off by at most " + fixed(report.random_saving_error_points, 2) + " points",
+       report.random_saving_error_points <= kSavingErrorPointsMost},
+      {"negative controls", "saving at most 1 %", "at most " + percent(report.control_saving),
+       report.control_saving <= kControlSavingMost},
+      {"logits of never, whole and repack", "bit-equal for the same victims",
+       std::string(equal ? "bit-equal" : "they differ") + (moved ? "" : "; nothing was moved"),
+       equal && moved},
+      {"hooks where memory is ample", "under 1 % of a step's processor time",
+       fixed(report.idle_overhead * 100, 3) + " %", report.idle_overhead <= kIdleOverheadMost},
+  };
+}
+
+Json cell_json(const VtokenReport& report, const VtokenCell& cell) {
+  return {{"model", report.model},
+          {"policy", cell.policy},
+          {"setting", cell.setting},
+          {"arm", cell.arm},
+          {"ratio", cell.ratio},
+          {"block_tokens", cell.block_tokens},
+          {"tokens", cell.tokens},
+          {"kept_mean", cell.kept_mean},
+          {"blocks", cell.blocks},
+          {"blocks_peak", cell.blocks_peak},
+          {"oracle_blocks", cell.oracle_blocks},
+          {"saving", cell.saving},
+          {"expected_saving", cell.expected_saving ? Json(*cell.expected_saving) : Json(nullptr)},
+          {"control", cell.control},
+          {"waste", cell.waste},
+          {"moved_entries", cell.moves.entries},
+          {"moved_bytes", cell.moves.bytes},
+          {"pass", cell.blocks == cell.oracle_blocks}};
+}
+
+// Cells of `repack`, by what they have in common.
+std::vector<const VtokenCell*> repacked(const VtokenReport& report, const std::string& setting) {
+  std::vector<const VtokenCell*> cells;
+  for (const VtokenCell& cell : report.cells) {
+    if (cell.arm == "repack" && cell.setting == setting) cells.push_back(&cell);
+  }
+  return cells;
+}
+
+PlotLine& line_of(Plot& plot, const std::string& name, bool dashed) {
+  const auto known = std::ranges::find(plot.lines, name, &PlotLine::name);
+  if (known != plot.lines.end()) return *known;
+  return plot.lines.emplace_back(PlotLine{.name = name, .points = {}, .dashed = dashed});
+}
+
+// Saving over the share evicted: random holes beside their formula, a line per block size.
+Plot formula_plot(const VtokenReport& report) {
+  Plot plot{.title = "Random holes: blocks saved by repack over whole",
+            .x_label = "entries evicted",
+            .y_label = "blocks saved",
+            .x_percent = true,
+            .y_percent = true};
+  for (const VtokenCell* cell : repacked(report, "formula")) {
+    if (!cell->expected_saving) continue;
+    const std::string name = "blocks of " + std::to_string(cell->block_tokens);
+    line_of(plot, name, false).points.push_back({cell->ratio, cell->saving});
+    line_of(plot, name + ", formula", true).points.push_back({cell->ratio, *cell->expected_saving});
+  }
+  return plot;
+}
+
+// The same of the policies, blocks of 16, the cache's defaults.
+Plot policy_plot(const VtokenReport& report) {
+  Plot plot{.title = "Policies, defaults, blocks of 16: blocks saved by repack over whole",
+            .x_label = "entries evicted",
+            .y_label = "blocks saved",
+            .x_percent = true,
+            .y_percent = true};
+  for (const VtokenCell* cell : repacked(report, "default")) {
+    if (cell->block_tokens != 16) continue;
+    line_of(plot, cell->policy, false).points.push_back({cell->ratio, cell->saving});
+  }
+  return plot;
+}
+
+std::string cells_page(const VtokenReport& report, const std::string& setting) {
+  std::string text =
+      "| policy | evicted | block | never | whole | repack | oracle | saving | formula | waste | "
+      "moved | |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (std::size_t i = 0; i + 2 < report.cells.size(); i += 3) {
+    const VtokenCell &never = report.cells[i], &whole = report.cells[i + 1],
+                     &repack = report.cells[i + 2];
+    if (repack.setting != setting) continue;
+    const bool pass = never.blocks == never.oracle_blocks && whole.blocks == whole.oracle_blocks &&
+                      repack.blocks == repack.oracle_blocks;
+    text += "| " + repack.policy + (repack.control ? " (control)" : "") + " | " +
+            percent(repack.ratio) + " | " + std::to_string(repack.block_tokens) + " | " +
+            std::to_string(never.blocks) + " | " + std::to_string(whole.blocks) + " | " +
+            std::to_string(repack.blocks) + " | " + std::to_string(repack.oracle_blocks) + " | " +
+            percent(repack.saving) + " | " +
+            (repack.expected_saving ? percent(*repack.expected_saving) : "") + " | " +
+            percent(whole.waste) + " to " + percent(repack.waste) + " | " +
+            std::to_string(repack.moves.entries) + " | " + (pass ? "pass" : "fail") + " |\n";
+  }
+  return text + "\n";
+}
+
+std::string page_of(const VtokenReport& report) {
+  std::string text =
+      "# Repacking: evicted entries become free blocks\n\n"
+      "Written by `quire eval vtoken --report`, of " +
+      report.model +
+      ". Victims were recorded on the model and replayed under each way to reclaim memory; "
+      "*oracle* "
+      "counts blocks from positions alone. Saving: of `repack` over `whole`, for the same "
+      "victims.\n\n| check | threshold | found | |\n|---|---|---|---|\n";
+  for (const Verdict& verdict : verdicts(report)) {
+    text += "| " + verdict.name + " | " + verdict.threshold + " | " + verdict.found + " | " +
+            (verdict.pass ? "pass" : "fail") + " |\n";
+  }
+  text +=
+      "\n![formula](plots/vtoken-formula.svg)\n\n![policies](plots/vtoken-policies.svg)\n\n"
+      "## No protection, repacked as far as it goes\n\n" +
+      cells_page(report, "formula") + "## The cache's defaults, each policy's protection\n\n" +
+      cells_page(report, "default");
+  for (const std::string& policy : report.left_out) {
+    text += "Left out: " + policy + ", which this build does not have.\n";
+  }
+  return text;
+}
+
+std::string csv_of(const VtokenReport& report) {
+  std::string text =
+      "model,policy,setting,arm,ratio,block_tokens,tokens,kept_mean,blocks,blocks_peak,"
+      "oracle_blocks,saving,expected_saving,control,waste,moved_entries,moved_bytes\n";
+  for (const VtokenCell& c : report.cells) {
+    text += "\"" + report.model + "\",\"" + c.policy + "\"," + c.setting + "," + c.arm + "," +
+            fixed(c.ratio, 3) + "," + std::to_string(c.block_tokens) + "," +
+            std::to_string(c.tokens) + "," + fixed(c.kept_mean, 2) + "," +
+            std::to_string(c.blocks) + "," + std::to_string(c.blocks_peak) + "," +
+            std::to_string(c.oracle_blocks) + "," + fixed(c.saving, 6) + "," +
+            (c.expected_saving ? fixed(*c.expected_saving, 6) : "") + "," +
+            (c.control ? "1," : "0,") + fixed(c.waste, 6) + "," + std::to_string(c.moves.entries) +
+            "," + std::to_string(c.moves.bytes) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+Json json_of(const VtokenReport& report) {
+  Json cells = Json::array(), logits = Json::array(), checks = Json::array();
+  for (const VtokenCell& cell : report.cells) cells.push_back(cell_json(report, cell));
+  for (const VtokenLogits& one : report.logits) {
+    logits.push_back({{"policy", one.policy},
+                      {"rows", one.rows},
+                      {"reviews", one.reviews},
+                      {"moved_entries", one.moved_entries},
+                      {"bit_equal", one.bit_equal}});
+  }
+  for (const Verdict& verdict : verdicts(report)) {
+    checks.push_back({{"name", verdict.name},
+                      {"threshold", verdict.threshold},
+                      {"found", verdict.found},
+                      {"pass", verdict.pass}});
+  }
+  return {{"quire_json", 1},
+          {"model", report.model},
+          {"cells", cells},
+          {"logits", logits},
+          {"summary",
+           {{"oracle_mismatches", report.oracle_mismatches},
+            {"random_saving_error_points", report.random_saving_error_points},
+            {"control_saving", report.control_saving},
+            {"idle_overhead", report.idle_overhead}}},
+          {"checks", checks},
+          {"left_out", report.left_out}};
+}
+
+std::string table_of(const VtokenReport& report) {
+  std::string text;
+  char buffer[200];
+  std::snprintf(buffer, sizeof(buffer), "%-30s %-8s %8s %6s %9s %9s %9s %8s %8s\n", "policy",
+                "setting", "evicted", "block", "never", "whole", "repack", "saving", "formula");
+  text += buffer;
+  for (std::size_t i = 0; i + 2 < report.cells.size(); i += 3) {
+    const VtokenCell& repack = report.cells[i + 2];
+    std::snprintf(buffer, sizeof(buffer), "%-30s %-8s %8s %6u %9llu %9llu %9llu %8s %8s%s\n",
+                  repack.policy.c_str(), repack.setting.c_str(), percent(repack.ratio).c_str(),
+                  repack.block_tokens, static_cast<unsigned long long>(report.cells[i].blocks),
+                  static_cast<unsigned long long>(report.cells[i + 1].blocks),
+                  static_cast<unsigned long long>(repack.blocks), percent(repack.saving).c_str(),
+                  repack.expected_saving ? percent(*repack.expected_saving).c_str() : "",
+                  repack.blocks == repack.oracle_blocks ? "" : "  not the oracle's");
+    text += buffer;
+  }
+  text += "\n";
+  for (const Verdict& verdict : verdicts(report)) {
+    text += std::string(verdict.pass ? "pass  " : "FAIL  ") + verdict.name + ": " + verdict.found +
+            " (" + verdict.threshold + ")\n";
+  }
+  for (const std::string& policy : report.left_out) {
+    text += "left out: " + policy + ", which this build does not have\n";
+  }
+  return text;
+}
+
+Status write_report(const VtokenReport& report, const std::string& directory) {
+  const std::filesystem::path root(directory);
+  std::error_code error;
+  std::filesystem::create_directories(root / "plots", error);
+  if (error) return {Code::kIo, "cannot make " + directory + ": " + error.message()};
+  const std::pair<std::filesystem::path, std::string> files[] = {
+      {root / "plots" / "vtoken-formula.svg", svg(formula_plot(report))},
+      {root / "plots" / "vtoken-policies.svg", svg(policy_plot(report))},
+      {root / "vtoken.csv", csv_of(report)},
+      {root / "vtoken.md", page_of(report)}};
+  for (const auto& [path, text] : files) {
+    if (Status status = write_file(path.string(), text); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace quire::eval

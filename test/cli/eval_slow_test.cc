@@ -1,0 +1,62 @@
+// Goal: `quire eval` runs on a real model: arms beside a full cache that equals itself, and blocks
+// that equal their independent count.
+// Method: the built program with SmolLM2, short documents; its JSON is read.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "model/real_model.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using test::quire;
+using test::Ran;
+
+json parsed(const Ran& ran) {
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  return json::parse(ran.out, nullptr, false);
+}
+
+TEST(EvalPolicies, TheFullCacheAnswersAndEqualsItself) {
+  QUIRE_NEED(test::real_model(test::kSmolLm));
+  const json report =
+      parsed(quire({"eval", "policies", "-m", test::real_model(test::kSmolLm), "--policies",
+                    "snapkv", "--keep", "25%", "--tokens", "384", "--continuation", "24", "--seeds",
+                    "2", "--json", "-t", std::to_string(test::test_threads())}));
+  ASSERT_EQ(report.at("quire_json"), 1);
+  EXPECT_TRUE(report.at("checks").at(0).at("pass")) << report.at("checks").at(0);
+  std::size_t full = 0;
+  for (const json& cell : report.at("cells")) {
+    if (cell.at("policy") != "full") continue;
+    ++full;
+    const json& measures = cell.at("measures");
+    EXPECT_EQ(measures.at("kl").at("value"), 0);
+    // What the model can do with everything it read.
+    if (cell.at("task") == "prose") continue;
+    EXPECT_GE(measures.at("right").at("value"), cell.at("task") == "needle" ? 0.7 : 0.6) << cell;
+  }
+  EXPECT_EQ(full, 5u) << "prose, and two views of two tasks";
+}
+
+TEST(EvalVtoken, BlocksEqualTheOracleAndRepackingChangesNoBit) {
+  QUIRE_NEED(test::real_model(test::kSmolLm));
+  const json report =
+      parsed(quire({"eval", "vtoken", "-m", test::real_model(test::kSmolLm), "--quick", "--json",
+                    "-t", std::to_string(test::test_threads())}));
+  const json& summary = report.at("summary");
+  EXPECT_EQ(summary.at("oracle_mismatches"), 0);
+  EXPECT_LE(summary.at("random_saving_error_points"), 1.0);
+  EXPECT_LE(summary.at("control_saving"), 0.01);
+  ASSERT_EQ(report.at("logits").size(), 2u);
+  for (const json& one : report.at("logits")) {
+    EXPECT_TRUE(one.at("bit_equal")) << one;
+    EXPECT_GT(one.at("moved_entries"), 0) << one;
+  }
+}
+
+}  // namespace
+}  // namespace quire
