@@ -70,6 +70,9 @@ struct CacheOptions {
   // Chunks of rows may take faster kernels, where the machine has some (AMX).  Their results agree
   // with those of single rows to rounding, no longer to the bit.
   bool chunk_kernels = false;
+  // With chunk_kernels: from how many rows of a work item on (tokens x query heads of a KV head, at
+  // most 64 tokens).  Fewer do not pay for the conversion of K and V; `quire tune` measures it.
+  std::uint32_t attend_chunk_rows = 24;
   Reclaim reclaim = Reclaim::kRepack;
   RepackOptions repack{};
 };

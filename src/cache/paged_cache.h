@@ -2,7 +2,8 @@
 //
 //   open.cc     what may be opened          step.cc     begin, append, commit, cancel
 //   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
-//   queries.cc  sequences, room, counts     show.cc     a lane as a policy sees it
+//   taps.cc     sums for policies           queries.cc  sequences, room, counts
+//   show.cc     a lane as a policy sees it
 //   moves.cc    repacking: plan, copy, install
 #pragma once
 
@@ -12,6 +13,7 @@
 
 #include "cache/review.h"
 #include "cache/scratch.h"
+#include "cache/tap_undo.h"
 #include "cache/work.h"
 #include "core/pool.h"
 #include "core/tables.h"
@@ -76,9 +78,23 @@ class PagedCache final : public Cache {
                          Position begin, Position end, kernels::BlockView* blocks) const;
   void attend_item(std::uint32_t layer, const WorkItem& item, const float* q, float* out,
                    Scratch& scratch);
+  kernels::QueryView query_view(std::uint32_t layer, std::uint32_t head) const;
+  // What computes all of a work item's lane.
+  const kernels::Kernels& whole_kernels(const kernels::QueryView& rows) const;
+
   void attend_with_taps(const kernels::LaneView& lane, const kernels::QueryView& rows,
-                        const StepSegment& segment, const WorkItem& item, LanePlace at,
-                        Scratch& scratch);
+                        const WorkItem& item, std::uint32_t layer, Scratch& scratch);
+  void keep_queries(const kernels::QueryView& rows, const StepSegment& segment,
+                    const WorkItem& item, std::uint32_t layer, std::uint32_t first_token);
+  std::uint32_t tap_columns(const Sequence& sequence, LanePlace at) const;
+  void sum_taps(const kernels::Kernels& kernels, const kernels::LaneView& lane,
+                const kernels::QueryView& rows, const Sequence& sequence, LanePlace at,
+                std::uint32_t first_token, Scratch& scratch);
+  void add_sums(std::uint32_t live, const Sequence& sequence, LanePlace at,
+                const std::int64_t* sums, bool alone) const;
+  void subtract_taps();
+  void subtract_taps(std::uint32_t index, std::uint32_t layer, std::uint32_t head,
+                     const float* kept, Scratch& scratch, std::vector<float>& out);
 
   // What a lane holds (show.cc): positions, a column of its sums, its states.
   void fill_positions(const Sequence& sequence, LanePlace at,
@@ -103,7 +119,7 @@ class PagedCache final : public Cache {
   Pool pool_;
   Tables tables_;
   const kernels::Kernels& kernels_;
-  const kernels::Kernels& chunk_kernels_;  // of whole items
+  const kernels::Kernels& chunk_kernels_;  // of whole items with many rows
   std::vector<float> scale_;               // [layer]
   MovesReport moved_;                      // since open()
 
@@ -112,6 +128,7 @@ class PagedCache final : public Cache {
   std::vector<Growth> growth_;
   std::vector<std::uint32_t> append_blocks_;  // [segment + 1] blocks of a lane before the segment
   Work work_;
+  TapUndo undo_;
   ScratchSlots scratch_;
   std::vector<SequenceId> named_;
   Review review_;

@@ -71,6 +71,7 @@ Status PagedCache::begin(std::span<const Segment> segments) {
                              (slot + segment.rows - 1) / options_.block_tokens + 1);
     first_row += segment.rows;
   }
+  undo_.open(segments_, tables_, options_.layers);
   if (!tables_.grow(growth_)) {
     return out_of_room("begin", tables_.slabs_needed(growth_).slabs);
   }
@@ -115,7 +116,10 @@ void PagedCache::commit() {
 }
 
 void PagedCache::cancel() {
-  if (tables_.growing()) tables_.retract();
+  if (!tables_.growing()) return;
+  subtract_taps();  // while the step's keys are there
+  tables_.retract();
+  undo_.restore(segments_, tables_);
 }
 
 }  // namespace quire

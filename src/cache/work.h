@@ -57,6 +57,9 @@ class Work {
     const std::uint32_t i = taken_[layer].fetch_add(1, std::memory_order_relaxed);
     return i < layers_[layer].count ? &items_[layers_[layer].first + i] : nullptr;
   }
+  bool begun(std::uint32_t layer) const {
+    return taken_[layer].load(std::memory_order_relaxed) > 0;
+  }
   const Split& split(const WorkItem& item) const { return splits_[item.split]; }
   float* partials(const Split& split) { return partials_.data() + split.partials; }
   // True for the call that makes the lane complete; it then sees every other's partials.

@@ -5,8 +5,10 @@
 //                                             below 2^-17 of |q| |k|)
 //   output  p.v = ph.vh + ph.vl              (p is rounded to 8 bits, at random)
 // Softmax and the merging of tiles are the f32 kernels'.  A tile instruction adds in its own order,
-// so the bits are not those of the other kernels.  V of a later token of the chunk is multiplied by
-// p = 0; V of dead slots and behind the lane's end never enters, as everywhere.
+// so the bits are not those of the other kernels.  V of an entry that a row does not see is
+// multiplied by p = 0: a V without a bf16 (a NaN, an infinity) enters as 0, and rows that do see it
+// are computed by the f32 kernels.  V of dead slots and behind the lane's end never enters, as
+// everywhere.
 #ifdef __x86_64__
 
 #include <cstring>
@@ -24,8 +26,8 @@ using V = Avx512Vector;
 constexpr std::size_t kTileBytes = 1024;
 constexpr std::uint32_t kTileKeys = 16, kTileDepth = 32;  // columns of B; factors summed at once
 constexpr std::uint32_t kDepthTiles = kTileOrdinals / kTileDepth;
-// Fewer rows do not pay for the conversion of K and V to tiles.
-constexpr std::uint32_t kFewestRows = 24;
+// From these bits on (of |x|) a float rounds to no finite bf16.
+constexpr std::uint32_t kUnfit = 0x7F7F8000;
 
 constexpr TileConfig kTiles = full_tiles();
 
@@ -73,13 +75,16 @@ void split_row(const float* x, std::byte* high, std::byte* low) {
   _mm512_store_si512(low, left);
 }
 
-// Two rows of 16 as a row of B: pairs (even[n], odd[n]), and what they leave.
-void split_pairs(__m512 even, __m512 odd, std::byte* high, std::byte* low) {
+// Two rows of 16 as a row of B: pairs (even[n], odd[n]), and what they leave.  Bits of those that
+// became no finite number.
+__mmask32 split_pairs(__m512 even, __m512 odd, std::byte* high, std::byte* low) {
   const __m512i both = bfloats(odd, even);
   _mm512_store_si512(high, interleaved(both));
   const __m512i left =
       bfloats(_mm512_sub_ps(odd, high_floats(both)), _mm512_sub_ps(even, low_floats(both)));
   _mm512_store_si512(low, interleaved(left));
+  const __m512i exponent = _mm512_set1_epi16(0x7F80);
+  return _mm512_cmpeq_epi16_mask(_mm512_and_si512(both, exponent), exponent);
 }
 
 // The block's rows, scaled, in strips of 16.
@@ -133,22 +138,41 @@ void copy_values(const LaneView& lane, const TileView& tile, float* values) {
   }
 }
 
-// values [ordinal][value_size]; what `seen` leaves of a depth tile is 0.
-void tile_values(const LaneView& lane, float* values, Interval seen, const TilePlan& plan) {
+// values [ordinal][value_size]; what `seen` leaves of a depth tile is 0.  False if one has no bf16.
+bool tile_values(const LaneView& lane, float* values, Interval seen, const TilePlan& plan) {
   const std::uint32_t size = lane.value_size;
   const std::uint32_t first = seen.begin / kTileDepth * kTileDepth;
   const std::uint32_t last = (seen.end + kTileDepth - 1) / kTileDepth * kTileDepth;
   std::memset(values + std::size_t{first} * size, 0, (seen.begin - first) * size * sizeof(float));
   std::memset(values + std::size_t{seen.end} * size, 0, (last - seen.end) * size * sizeof(float));
+  __mmask32 unfit = 0;
   for (std::uint32_t o = first; o < last; o += 2) {
     const float* pair = values + std::size_t{o} * size;
     for (std::uint32_t d = 0; d < size; d += 16) {
       std::byte* tile = plan.values + ((d / 16 * kDepthTiles + o / kTileDepth) * 2) * kTileBytes +
                         o % kTileDepth / 2 * 64;
-      split_pairs(_mm512_loadu_ps(pair + d), _mm512_loadu_ps(pair + size + d), tile,
-                  tile + kTileBytes);
+      unfit |= split_pairs(_mm512_loadu_ps(pair + d), _mm512_loadu_ps(pair + size + d), tile,
+                           tile + kTileBytes);
     }
   }
+  return unfit == 0;
+}
+
+// Values without a bf16 become 0; from the first of their ordinals to the last.
+Interval clear_unfit(const LaneView& lane, float* values, Interval seen) {
+  Interval found = {seen.end, seen.begin};
+  for (std::uint32_t o = seen.begin; o < seen.end; ++o) {
+    float* row = values + std::size_t{o} * lane.value_size;
+    for (std::uint32_t d = 0; d < lane.value_size; d += 16) {
+      const __m512i bits =
+          _mm512_and_si512(_mm512_loadu_si512(row + d), _mm512_set1_epi32(0x7FFFFFFF));
+      const __mmask16 unfit = _mm512_cmpge_epu32_mask(bits, _mm512_set1_epi32(kUnfit));
+      if (unfit == 0) continue;
+      _mm512_mask_storeu_ps(row + d, unfit, _mm512_setzero_ps());
+      found = {smaller(found.begin, o), o + 1};
+    }
+  }
+  return found;
 }
 
 // scores[16][kScoreStride] of a strip over the key tiles of `seen`.
@@ -273,13 +297,16 @@ void attend_strip(const Job<V>& job, const RowBlock& block, const TilePlan& plan
                 plan.out, job.lane.value_size);
 }
 
-void attend_block(const Job<V>& job, const TilePlan& plan, RowBlock& block, TileView& tile) {
+// Leaves the ordinals that rows must not have been computed with: from the first without a bf16 to
+// the last.
+Interval attend_block(const Job<V>& job, const TilePlan& plan, RowBlock& block, TileView& tile) {
   const LaneView& lane = job.lane;
   const auto copy = lane.value_type == KvType::kF16    ? copy_values<KvType::kF16>
                     : lane.value_type == KvType::kBF16 ? copy_values<KvType::kBF16>
                                                        : copy_values<KvType::kF32>;
   float* keys = job.scratch + job.plan.keys;
   float* values = job.scratch + job.plan.values;
+  Interval unfit = {~std::uint32_t{0}, 0};
   tile_queries(job, block, plan);
   for (std::uint32_t t = block.all.begin / kTileOrdinals; t * kTileOrdinals < block.all.end; ++t) {
     const Ordinal begin = t * kTileOrdinals;
@@ -289,27 +316,51 @@ void attend_block(const Job<V>& job, const TilePlan& plan, RowBlock& block, Tile
     job.types.convert_keys(lane, tile, seen, keys);
     copy(lane, tile, values);
     tile_keys(lane, keys, seen, plan);
-    tile_values(lane, values, seen, plan);
+    if (!tile_values(lane, values, seen, plan)) {
+      const Interval found = clear_unfit(lane, values, seen);
+      unfit = {smaller(unfit.begin, begin + found.begin), begin + found.end};
+      tile_values(lane, values, seen, plan);
+    }
     for (std::uint32_t row = 0; row < block.rows; row += kTileRows) {
       attend_strip(job, block, plan, row, begin, block);
     }
+  }
+  return unfit;
+}
+
+QueryView tokens_of(const QueryView& view, std::uint32_t first, std::uint32_t tokens) {
+  QueryView rows = view;
+  rows.q += first * view.q_stride;
+  rows.out += first * view.out_stride;
+  rows.tokens = tokens;
+  rows.first_position += first;
+  return rows;
+}
+
+// The block's tokens that see an unfit entry, again, by the f32 kernels.
+void attend_unfit(const LaneView& lane, const QueryView& view, const RowBlock& block,
+                  Interval unfit, float* scratch) {
+  std::uint32_t first = block.tokens, end = 0;
+  for (std::uint32_t t = 0; t < block.tokens; ++t) {
+    const Interval both = overlap(block.seen[t * view.group], unfit);
+    if (both.begin >= both.end) continue;
+    first = smaller(first, t);
+    end = t + 1;
+  }
+  if (first < end) {
+    attend<V>(lane, tokens_of(view, block.token + first, end - first), {}, scratch);
   }
 }
 
 // The sums are the exact kernels', whose output is then overwritten: what a row computes must not
 // depend on who watches it.
 void add_taps(const LaneView& lane, const QueryView& view, TapView tap, float* scratch) {
-  QueryView rows = view;
-  rows.q += tap.first_token * view.q_stride;
-  rows.out += tap.first_token * view.out_stride;
-  rows.tokens -= tap.first_token;
-  rows.first_position += tap.first_token;
+  const QueryView rows = tokens_of(view, tap.first_token, view.tokens - tap.first_token);
   tap.first_token = 0;
   attend<V>(lane, rows, tap, scratch);
 }
 
 void attend_amx(const LaneView& lane, const QueryView& view, const TapView& tap, float* scratch) {
-  if (view.tokens * view.group < kFewestRows) return attend<V>(lane, view, tap, scratch);
   if (tap.sum != nullptr) add_taps(lane, view, tap, scratch);
   const Job<V> job(lane, view, 0, scratch);
   const TilePlan plan = plan_tiles(lane, scratch + job.plan.total);
@@ -319,8 +370,9 @@ void attend_amx(const LaneView& lane, const QueryView& view, const TapView& tap,
   TileView tile;
   for (std::uint32_t token = 0; token < view.tokens; token += step) {
     open_block(job, token, smaller(view.tokens - token, step), block);
-    attend_block(job, plan, block, tile);
+    const Interval unfit = attend_block(job, plan, block, tile);
     finish_block<V>(lane, view, {}, {nullptr, nullptr, 0}, job.scratch + job.plan.row_out, block);
+    if (unfit.begin < unfit.end) attend_unfit(lane, view, block, unfit, scratch);
   }
 }
 

@@ -155,7 +155,8 @@ constexpr std::size_t feature_floats(const LaneView& lane, std::uint32_t run) {
 
 // The best level of this machine at most `limit` (kAuto: no limit); kScalar always exists.
 const Kernels& kernels_for(Isa limit);
-// Faster kernels with other bits for chunks of rows, or null where the machine has none.
+// Kernels with other bits for chunks of rows, or null where the machine has none: faster from some
+// number of rows on (CacheOptions::attend_chunk_rows).
 const Kernels* chunk_kernels_for(Isa limit);
 // Whether the machine can run the level; for AMX, Linux is asked for the tile registers.
 bool machine_has(Isa isa);

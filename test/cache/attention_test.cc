@@ -186,6 +186,32 @@ TEST(AttentionTest, ForksSeeWhatTheirParentSaw) {
   EXPECT_EQ(cache->stats(*child)->bytes_shared, 0u);
 }
 
+TEST(AttentionTest, ChunkKernelsRunFromTheirNumberOfRowsOn) {
+  CacheOptions how = options(Isa::kAuto);
+  how.attend_chunk_rows = 30;
+  const auto step_of = [&](std::uint32_t rows, bool chunk_kernels) {
+    how.chunk_kernels = chunk_kernels;
+    const std::unique_ptr<Cache> cache = open_cache(how);
+    const bool faster = chunk_kernels && kernels::chunk_kernels_for(Isa::kAuto) != nullptr;
+    EXPECT_EQ(cache->chunk_isa() != cache->isa(), faster);
+    const SequenceId id = start(*cache);
+    read(*cache, id, 7, 0, 100, 100, nullptr);
+    Outputs out;
+    read(*cache, id, 7, 100, rows, rows, &out);
+    return out;
+  };
+  for (const std::uint32_t rows : {7u, 8u, 9u, 10u, 29u, 30u}) {
+    const Outputs exact = step_of(rows, false), got = step_of(rows, true);
+    for (std::uint32_t l = 0; l < how.layers.size(); ++l) {
+      const std::uint32_t group = how.layers[l].query_heads / how.layers[l].kv_heads;
+      const bool chunk = rows * group >= 30 && kernels::chunk_kernels_for(Isa::kAuto) != nullptr;
+      EXPECT_EQ(std::memcmp(exact[l].data(), got[l].data(), exact[l].size() * sizeof(float)) != 0,
+                chunk)
+          << "layer " << l << ", rows " << rows;
+    }
+  }
+}
+
 // Blocks come back from the pool with whatever the last owner left in them.
 TEST(AttentionTest, GarbageInDeadSlotsCannotBeSeen) {
   constexpr std::uint32_t kRows = 75;

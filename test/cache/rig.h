@@ -13,6 +13,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <tuple>
@@ -111,9 +112,10 @@ inline SequenceId start(Cache& cache, const Needs& needs = {}) {
 
 // One step over all rows, on `threads` threads with the barriers that cache.h asks for (1: on the
 // caller's, all parts in a row), and `beside` in a thread of its own meanwhile.  The step is
-// committed unless begin() refuses.
+// committed unless begin() refuses; or cancelled after so many layers.
 inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t threads = 1,
-                   const std::function<void()>& beside = {}) {
+                   const std::function<void()>& beside = {},
+                   std::optional<std::uint32_t> cancel_after = {}) {
   std::vector<Segment> segments;
   std::uint32_t rows = 0;
   for (const Rows& r : batch) {
@@ -140,7 +142,7 @@ inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t t
   }
   std::barrier barrier(threads);
   const auto work = [&](std::uint32_t part) {
-    for (std::uint32_t l = 0; l < layers.size(); ++l) {
+    for (std::uint32_t l = 0; l < cancel_after.value_or(layers.size()); ++l) {
       cache.append(l, k[l].data(), v[l].data(), part, threads);
       barrier.arrive_and_wait();
       cache.attend(l, q[l].data(), out[l].data(), part, threads);
@@ -152,6 +154,10 @@ inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t t
   if (beside) others.emplace_back(beside);
   work(0);
   for (std::thread& other : others) other.join();
+  if (cancel_after) {
+    cache.cancel();
+    return {};
+  }
   cache.commit();
   for (std::uint32_t l = 0; l < layers.size(); ++l) {
     const std::size_t size = std::size_t{layers[l].query_heads} * layers[l].value_size;

@@ -248,6 +248,60 @@ TEST(TapTest, AWindowIsOfRowsThatFollowEachOther) {
   cache->check_invariants();
 }
 
+// The sums of every lane.
+std::vector<std::vector<float>> all_sums(const Cache& cache, SequenceId id) {
+  std::vector<std::vector<float>> sums;
+  for (const std::uint32_t layer : {0u, 2u}) {
+    for (const std::uint32_t head : {0u, 1u}) sums.push_back(*cache.tap(id, layer, head));
+  }
+  return sums;
+}
+
+// Long enough that of 1 and 3 rows the queries are kept, of 150 the sums.
+TEST(TapTest, ACancelledStepLeavesTheSumsAsTheyWere) {
+  struct Case {
+    Tap tap;
+    std::uint32_t rows, window_rows;
+    bool answer;
+  };
+  for (const Case& c : {Case{Tap::kAllRows, 1, 0, false}, Case{Tap::kAllRows, 3, 0, true},
+                        Case{Tap::kAllRows, 150, 0, false}, Case{Tap::kDecodeRows, 1, 0, true},
+                        Case{Tap::kDecodeRows, 2, 0, false}, Case{Tap::kLastRows, 20, 20, false},
+                        Case{Tap::kLastRows, 8, 8, false}, Case{Tap::kLastRows, 1, 0, true},
+                        Case{Tap::kLastRows, 70, 9, false}}) {
+    const Needs needs{.tap = c.tap, .window = 24, .per_head = c.tap == Tap::kLastRows};
+    const std::unique_ptr<Cache> cache = open_cache(options());
+    const SequenceId id = start(*cache, needs);
+    ASSERT_TRUE(step(*cache, {{.sequence = id, .text = 5, .rows = 220, .window_rows = 10}}).ok());
+    ASSERT_TRUE(
+        step(*cache, {{.sequence = id, .text = 5, .first = 220, .rows = 3, .answer = true}}).ok());
+    ASSERT_TRUE(cache->evict(id, 0, 1, std::vector<Position>{3, 4, 20}).ok());
+    const SequenceId twin = *cache->fork(id), neighbour = start(*cache, {.tap = Tap::kAllRows});
+    const std::vector<std::vector<float>> before = all_sums(*cache, id);
+    const Rows rows{.sequence = id,
+                    .text = 5,
+                    .first = 223,
+                    .rows = c.rows,
+                    .answer = c.answer,
+                    .window_rows = c.window_rows};
+    for (const std::uint32_t layers : {0u, 1u, 3u}) {
+      for (const std::uint32_t threads : {1u, 3u}) {
+        const Rows other{.sequence = neighbour, .text = 6, .rows = 9};
+        ASSERT_TRUE(step(*cache, {other, rows}, threads, {}, layers).ok());
+        EXPECT_EQ(all_sums(*cache, id), before)
+            << "tap " << static_cast<int>(c.tap) << ", rows " << c.rows << ", layers " << layers;
+        cache->check_invariants();
+      }
+    }
+    // And the same step goes on as if there had been no other.
+    Rows again = rows;
+    again.sequence = twin;
+    ASSERT_TRUE(step(*cache, {rows}).ok());
+    ASSERT_TRUE(step(*cache, {again}).ok());
+    EXPECT_EQ(all_sums(*cache, id), all_sums(*cache, twin));
+  }
+}
+
 TEST(TapTest, RefusesWhatWasNotAskedFor) {
   const std::unique_ptr<Cache> cache = open_cache(options());
   const SequenceId plain = start(*cache), tapped = start(*cache, {.tap = Tap::kAllRows});
