@@ -86,6 +86,7 @@ void add_how(CLI::App& app, BenchFlags& flags) {
       ->capture_default_str();
   app.add_flag("--deterministic", flags.engine.deterministic,
                "One linear path for every row count: bit-equal logits however the prompt is cut");
+  add_tune_flag(app, flags.engine);
   app.add_option("--policy", flags.policy, "The policy of rows with +keep, and of --keep")
       ->type_name("NAME")
       ->check([](const std::string& text) {

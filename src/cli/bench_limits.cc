@@ -93,6 +93,8 @@ double peak_of(const PeakLoop& loop, std::uint32_t threads) {
   return best;
 }
 
+}  // namespace
+
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -101,8 +103,6 @@ std::string cpu_name() {
   }
   return "unknown";
 }
-
-}  // namespace
 
 double MachineLimits::best_peak() const {
   double best = 0;

@@ -18,6 +18,9 @@ struct MachineLimits {
   double best_peak() const;
 };
 
+// As /proc/cpuinfo has it, or "unknown".
+std::string cpu_name();
+
 // About a second.
 MachineLimits measure_limits(std::uint32_t threads);
 

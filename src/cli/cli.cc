@@ -55,6 +55,8 @@ int program(int argc, char** argv) {
       {app.add_subcommand("bench", "Speed, alone or in pairs with libllama"), add_bench},
       {app.add_subcommand("eval", "What policies cost in quality, and what repacking frees"),
        add_eval},
+      {app.add_subcommand("tune", "From how many rows on the kernels for chunks pay, as a table"),
+       add_tune},
   };
   std::vector<Command> run;
   for (const auto& [command, add] : commands) run.push_back(add(*command));

@@ -14,5 +14,6 @@ Command add_policies(CLI::App& app);
 Command add_demo(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_eval(CLI::App& app);
+Command add_tune(CLI::App& app);
 
 }  // namespace quire::cli

@@ -41,6 +41,11 @@ CLI::Option* add_model_flag(CLI::App& app, EngineFlags& flags) {
       ->type_name("FILE");
 }
 
+void add_tune_flag(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--tune", flags.tune, "Take row counts from this table of `quire tune`")
+      ->type_name("FILE");
+}
+
 void add_cache_flags(CLI::App& app, EngineFlags& flags) {
   app.add_option("--budget", flags.budget,
                  "Bytes the cache may use, never exceeded: 64MiB, 1.5GiB\n"
@@ -70,6 +75,7 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
   add_number(app, "--chunk", flags.chunk, 1u, 4096u, "Prompt tokens computed in one step, at most");
   app.add_flag("--deterministic", flags.deterministic,
                "One linear path for every row count: bit-equal logits however the prompt is cut");
+  add_tune_flag(app, flags);
 }
 
 KvType kv_type_of(const std::string& name) {

@@ -14,6 +14,7 @@ struct EngineFlags {
   std::string model;
   std::string budget;  // empty: the context's bytes, at most half of the free memory
   std::string kv_type = "f16";
+  std::string tune;           // a table of `quire tune`; empty: the defaults in the source
   std::uint32_t context = 0;  // 0: the model's
   std::uint32_t threads = 0;  // 0: the machine's cores
   std::uint32_t block_tokens = 16;
@@ -23,6 +24,7 @@ struct EngineFlags {
 
 CLI::Option* add_model_flag(CLI::App& app, EngineFlags& flags);
 void add_cache_flags(CLI::App& app, EngineFlags& flags);
+void add_tune_flag(CLI::App& app, EngineFlags& flags);  // add_cache_flags adds it, too
 
 // `flag` takes a number in [least, most]; "nan", "-1", "1x" and what is outside fail with its name.
 template <typename T>

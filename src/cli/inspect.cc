@@ -83,6 +83,16 @@ json defaults_json() {
           {"seed", "random"}};
 }
 
+// Which table chooses kernels by row count; null where nothing chooses.
+json tuning_of(const Engine& engine) {
+  if (engine.cache->chunk_isa() == engine.cache->isa()) return nullptr;
+  const Tuning& tuning = engine.tuning;
+  return {{"linear_chunk_rows", tuning.linear_chunk_rows},
+          {"attend_chunk_rows", tuning.attend_chunk_rows},
+          {"source", tuning.source.empty() ? "defaults" : tuning.source},
+          {"cpu", tuning.cpu}};
+}
+
 json inspect_json(const Engine& engine) {
   const model::ModelInfo& info = engine.model->info();
   const CacheOptions& options = engine.cache->options();
@@ -128,6 +138,7 @@ json inspect_json(const Engine& engine) {
            {{"attention", name_of(engine.cache->isa())},
             {"attention_of_chunks", name_of(engine.cache->chunk_isa())},
             {"ggml", info.isa}}},
+          {"tune", tuning_of(engine)},
           {"linear", linear},
           {"threads", engine.model->threads()},
           {"defaults", defaults_json()}};
@@ -175,6 +186,17 @@ void print_cache(const json& cache) {
       plain(cache["block_tokens"]).c_str());
 }
 
+void print_tuning(const json& tune) {
+  if (tune.is_null()) {
+    std::printf("chunks     the same kernels for every row count\n");
+    return;
+  }
+  const std::string cpu = plain(tune["cpu"]);
+  std::printf("chunks     products from %s rows, attention from %s rows x heads: %s%s\n",
+              plain(tune["linear_chunk_rows"]).c_str(), plain(tune["attend_chunk_rows"]).c_str(),
+              plain(tune["source"]).c_str(), cpu.empty() ? "" : (", measured on " + cpu).c_str());
+}
+
 int inspect(const InspectFlags& flags) {
   const Result<Engine> engine = open_engine(flags.engine);
   if (!engine.ok()) {
@@ -193,6 +215,7 @@ int inspect(const InspectFlags& flags) {
               plain(object["kernels"]["attention"]).c_str(),
               plain(object["kernels"]["attention_of_chunks"]).c_str(),
               plain(object["kernels"]["ggml"]).c_str(), plain(object["threads"]).c_str());
+  print_tuning(object["tune"]);
   for (const json& entry : object["linear"]) {
     std::printf("linear     %s: %s\n", plain(entry["path"]).c_str(),
                 plain(entry["tensors"]).c_str());

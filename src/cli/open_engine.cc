@@ -33,7 +33,8 @@ Result<Isa> isa_of_environment() {
   return Status(Code::kInvalidArgument, "QUIRE_ISA=" + std::string(name) + " is none of " + all);
 }
 
-Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelInfo& info) {
+Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelInfo& info,
+                                   const Tuning& tuning) {
   const Result<Isa> isa = isa_of_environment();
   if (!isa.ok()) return isa.status();
   CacheOptions options{.layers = info.attention,
@@ -42,7 +43,8 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
                        .block_tokens = flags.block_tokens,
                        .max_rows = flags.chunk,
                        .isa = *isa,
-                       .chunk_kernels = !flags.deterministic};
+                       .chunk_kernels = !flags.deterministic,
+                       .attend_chunk_rows = tuning.attend_chunk_rows};
   if (flags.budget.empty()) {
     const std::uint32_t context =
         flags.context == 0 ? info.context : std::min(flags.context, info.context);
@@ -77,11 +79,14 @@ std::size_t default_budget(const CacheOptions& options, std::uint32_t context) {
 Result<Engine> open_engine(const EngineFlags& flags) {
   const Result<Isa> isa = isa_of_environment();
   if (!isa.ok()) return isa.status();
+  Result<Tuning> tuning = read_tuning(flags.tune);
+  if (!tuning.ok()) return tuning.status();
   ProgressLine progress("loading");
   model::ModelOptions model_options{.path = flags.model,
                                     .threads = flags.threads,
                                     .deterministic = flags.deterministic,
                                     .isa = *isa,
+                                    .linear_chunk_rows = tuning->linear_chunk_rows,
                                     .progress = [&](float share) {
                                       progress.show(share);
                                       return true;
@@ -90,12 +95,13 @@ Result<Engine> open_engine(const EngineFlags& flags) {
   progress.clear();
   if (!model.ok()) return model.status();
 
-  Result<CacheOptions> options = cache_options(flags, (*model)->info());
+  Result<CacheOptions> options = cache_options(flags, (*model)->info(), *tuning);
   if (!options.ok()) return options.status();
   Result<std::unique_ptr<Cache>> cache = Cache::open(*std::move(options));
   if (!cache.ok()) return cache.status();
   if (Status status = (*model)->attach(**cache); !status.ok()) return status;
-  return Engine{.cache = *std::move(cache), .model = *std::move(model)};
+  return Engine{
+      .cache = *std::move(cache), .model = *std::move(model), .tuning = *std::move(tuning)};
 }
 
 }  // namespace quire::cli

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/flags.h"
+#include "cli/tuning.h"
 #include "model/model.h"
 #include "quire/cache.h"
 
@@ -13,6 +14,7 @@ namespace quire::cli {
 struct Engine {
   std::unique_ptr<Cache> cache;  // outlives the model, which reads through it
   std::unique_ptr<model::Model> model;
+  Tuning tuning{};
 };
 
 // QUIRE_ISA is read here and nowhere else: scalar, avx2, avxvnni, avx512, avx512vnni or amx force

@@ -90,11 +90,11 @@ struct Kernels {
                    const std::byte* records, std::uint32_t rows, std::uint32_t begin,
                    std::uint32_t end, float* out);
 
-  // Faster ones for at least kChunkRows rows, with records of their own form and other bits than
-  // these: for those who do not mind that a row's bits depend on the number of rows.  Or null.
+  // Faster ones for many rows, with records of their own form and other bits than these: for those
+  // who do not mind that a row's bits depend on the number of rows.  Or null.
   const Kernels* chunk = nullptr;
 };
-constexpr std::uint32_t kChunkRows = 64;
+constexpr std::uint32_t kChunkRows = 64;  // "many", where `quire tune` did not measure it
 
 constexpr std::size_t rows_bytes(const Kernels& kernels, std::uint32_t rows, std::uint32_t inputs) {
   const std::size_t all = (rows + kernels.record_rows - 1) / kernels.record_rows;

@@ -95,6 +95,7 @@ Result<std::unique_ptr<Model>> Model::load(ModelOptions options) {
       Weights::load(*std::move(file), *shape,
                     {.pack = !options.plain_weights,
                      .deterministic = options.deterministic,
+                     .chunk_rows = options.linear_chunk_rows,
                      .isa = options.isa,
                      .threads = thread_count(options.threads),
                      .progress = options.progress});

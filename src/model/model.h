@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "linear/linear.h"
 #include "quire/cache.h"
 #include "quire/status.h"
 
@@ -25,6 +26,9 @@ struct ModelOptions {
   bool deterministic = false;  // one row-independent linear path for every row count
   bool plain_weights = false;  // ggml multiplies, weights as the file has them (parity tests)
   Isa isa = Isa::kAuto;        // the best level of linear kernels to use
+  // Steps of at least so many rows (as padded, see graph_set.h) take the linear kernels for chunks,
+  // where the machine has some (AMX) and `deterministic` is off; `quire tune` measures it.
+  std::uint32_t linear_chunk_rows = linear::kChunkRows;
   std::function<bool(float)> progress{};  // 0 ... 1 while loading; false cancels
 };
 

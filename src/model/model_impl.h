@@ -37,6 +37,7 @@ class GgufModel final : public Model {
   void pause() override { threads_.pause(); }
   void resume() override { threads_.resume(); }
 
+  const Weights& weights() const { return *weights_; }
   const llama_vocab* vocab() const { return text_->vocab(); }
 
  private:

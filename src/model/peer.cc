@@ -16,15 +16,15 @@ struct FreeThreads {
 
 class LlamaPeer final : public Peer {
  public:
-  LlamaPeer(llama_model_ptr model, std::uint32_t threads)
-      : model_(std::move(model)), threads_(threads) {
+  LlamaPeer(llama_model_ptr model, std::uint32_t threads, PeerCache cache)
+      : model_(std::move(model)), threads_(threads), cache_(cache) {
     ggml_threadpool_params params = ggml_threadpool_params_default(static_cast<int>(threads));
     params.paused = true;
     pool_.reset(ggml_threadpool_new(&params));
   }
 
   Status open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) override;
-  Status read(std::uint32_t sequence, std::span<const Token> tokens) override;
+  Status read(std::uint32_t sequence, std::span<const Token> tokens, std::uint32_t wanted) override;
   Status step(std::span<const Token> tokens) override;
   std::span<const float> logits(std::uint32_t index) override {
     const llama_vocab* vocab = llama_model_get_vocab(model_.get());
@@ -55,6 +55,7 @@ class LlamaPeer final : public Peer {
 
   llama_model_ptr model_;
   std::uint32_t threads_;
+  PeerCache cache_;
   std::unique_ptr<ggml_threadpool, FreeThreads> pool_;
   llama_context_ptr context_;
   std::vector<std::uint32_t> lengths_;  // of the sequences
@@ -77,7 +78,9 @@ Status LlamaPeer::open(std::uint32_t sequences, std::uint32_t tokens, std::uint3
   params.n_seq_max = sequences;
   params.n_batch = params.n_ubatch = rows;
   params.n_threads = params.n_threads_batch = id(threads_);
-  params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  const bool exact = cache_ == PeerCache::kF32;
+  params.flash_attn_type = exact ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  params.type_k = params.type_v = exact ? GGML_TYPE_F32 : GGML_TYPE_F16;
   params.kv_unified = false;  // unified, every sequence would walk the cells of all others
   (void)take_library_error();
   context_.reset(llama_init_from_model(model_.get(), params));
@@ -118,10 +121,11 @@ Status LlamaPeer::decode() {
   return {Code::kUnsupported, "libllama does not decode a step: " + std::to_string(code)};
 }
 
-Status LlamaPeer::read(std::uint32_t sequence, std::span<const Token> tokens) {
+Status LlamaPeer::read(std::uint32_t sequence, std::span<const Token> tokens,
+                       std::uint32_t wanted) {
   wanted_.clear();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    add(tokens[i], sequence, i + 1 == tokens.size());
+    add(tokens[i], sequence, i + wanted >= tokens.size());
   }
   return decode();
 }
@@ -134,7 +138,8 @@ Status LlamaPeer::step(std::span<const Token> tokens) {
 
 }  // namespace
 
-Result<std::unique_ptr<Peer>> Peer::load(const std::string& path, std::uint32_t threads) {
+Result<std::unique_ptr<Peer>> Peer::load(const std::string& path, std::uint32_t threads,
+                                         PeerCache cache) {
   silence_libraries();
   (void)take_library_error();
   llama_model_params params = llama_model_default_params();
@@ -144,7 +149,7 @@ Result<std::unique_ptr<Peer>> Peer::load(const std::string& path, std::uint32_t 
     return Status(Code::kUnsupported,
                   path + ": libllama does not load it (" + take_library_error() + ")");
   }
-  return std::unique_ptr<Peer>(std::make_unique<LlamaPeer>(std::move(model), threads));
+  return std::unique_ptr<Peer>(std::make_unique<LlamaPeer>(std::move(model), threads, cache));
 }
 
 }  // namespace quire::model

@@ -14,20 +14,25 @@ namespace quire::model {
 
 constexpr std::uint32_t kMaxPeerSequences = 256;  // LLAMA_MAX_SEQ
 
+// As it is used, or as a reference: an F32 cache, flash attention off.
+enum class PeerCache : std::uint8_t { kF16, kF32 };
+
 class Peer {
  public:
   // kUnsupported with libllama's reason.
-  static Result<std::unique_ptr<Peer>> load(const std::string& path, std::uint32_t threads);
+  static Result<std::unique_ptr<Peer>> load(const std::string& path, std::uint32_t threads,
+                                            PeerCache cache = PeerCache::kF16);
   virtual ~Peer() = default;
 
   // Room for `sequences` sequences (at most kMaxPeerSequences) of up to `tokens` tokens each, all
   // empty; what there was is forgotten.  A step takes up to `rows` rows.
   virtual Status open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) = 0;
-  // Appends the tokens, at most `rows`, to one sequence.
-  virtual Status read(std::uint32_t sequence, std::span<const Token> tokens) = 0;
+  // Appends the tokens, at most `rows`, to one sequence; the last `wanted` of them get logits.
+  virtual Status read(std::uint32_t sequence, std::span<const Token> tokens,
+                      std::uint32_t wanted = 1) = 0;
   // Appends tokens[i] to sequence i, for each of the first tokens.size() sequences.
   virtual Status step(std::span<const Token> tokens) = 0;
-  // Of row `index` of the last step(), or 0 of the last read() (its last row): valid until the
+  // Of row `index` of the last step(), or of the wanted ones of the last read(): valid until the
   // next call, one float per token of the vocabulary.
   virtual std::span<const float> logits(std::uint32_t index) = 0;
   // A sequence forgets all positions from `tokens` on.

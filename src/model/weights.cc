@@ -106,11 +106,11 @@ Result<std::unique_ptr<Weights>> Weights::load(GgufFile file, ModelShape& shape,
   Source source(weights->file_, weights->context_.get());
   if (Status status = weights->read(shape, source); !status.ok()) return status;
   if (Status status = weights->place(options); !status.ok()) return status;
-  weights->group(shape, options.deterministic);
+  weights->group(shape, options.deterministic ? kNoChunks : options.chunk_rows);
   return weights;
 }
 
-void Weights::group(const ModelShape& shape, bool exact) {
+void Weights::group(const ModelShape& shape, std::uint32_t chunk_rows) {
   for (std::uint32_t i = 0; i < layers.size(); ++i) {
     LayerWeights& layer = layers[i];
     layer.key_size = shape.key_size;
@@ -124,7 +124,7 @@ void Weights::group(const ModelShape& shape, bool exact) {
   for (LayerWeights& layer : layers) {
     for (LinearSet* set :
          {&layer.qkv, &layer.attention_out, &layer.gate_up, &layer.feed_forward_out, &head_set}) {
-      set->exact = exact;
+      set->chunk_rows = chunk_rows;
       set->norm_epsilon = shape.norm_epsilon;
       set->activation = shape.architecture->activation;
     }
@@ -194,7 +194,7 @@ bool LinearSet::by_panels() const {
 
 const linear::Kernels& LinearSet::kernels_for(std::int64_t rows) const {
   const linear::Kernels& kernels = *linears.front()->kernels;
-  const bool chunk = !exact && kernels.chunk != nullptr && rows >= linear::kChunkRows;
+  const bool chunk = kernels.chunk != nullptr && rows >= std::int64_t{chunk_rows};
   return chunk ? *kernels.chunk : kernels;
 }
 

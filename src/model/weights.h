@@ -26,10 +26,14 @@ struct Linear {
   linear::Matrix matrix;
 };
 
+constexpr std::uint32_t kNoChunks = 0xFFFFFFFF;
+
 // Weights that multiply the same rows, in one node of the graph.
 struct LinearSet {
   std::vector<const Linear*> linears;
-  bool exact = false;  // rows' bits must not depend on the number of rows
+  // From so many rows on the kernels for chunks; kNoChunks: rows' bits must not depend on their
+  // number.
+  std::uint32_t chunk_rows = linear::kChunkRows;
   // Of what they multiply, for the nodes that prepare it.
   float norm_epsilon = 0;
   linear::Activation activation = linear::Activation::kSilu;
@@ -55,6 +59,7 @@ struct LayerWeights {
 struct WeightOptions {
   bool pack = true;  // into panels for our own kernels, where these have the type
   bool deterministic = false;
+  std::uint32_t chunk_rows = linear::kChunkRows;
   Isa isa = Isa::kAuto;
   std::uint32_t threads = 1;  // that pack
   std::function<bool(float)> progress{};
@@ -89,7 +94,7 @@ class Weights {
   Status read(ModelShape& shape, Source& source);
   Status read_layer(const ModelShape& shape, std::uint32_t index, Source& source);
   Status place(const WeightOptions& options);
-  void group(const ModelShape& shape, bool exact);
+  void group(const ModelShape& shape, std::uint32_t chunk_rows);
   std::vector<Linear*> linears();
 
   GgufFile file_;

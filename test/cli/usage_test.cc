@@ -19,7 +19,7 @@ using test::Ran;
 TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"run", "inspect", "policies", "demo", "bench"}) {
+  for (const char* command : {"run", "inspect", "policies", "demo", "bench", "tune"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }

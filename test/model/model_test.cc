@@ -88,6 +88,30 @@ TEST_F(ModelTest, PanelsGiveTheSameLogitsOnEveryInstructionSet) {
   }
 }
 
+// Steps are padded: 40 rows to 48, 30 to 32.
+TEST_F(ModelTest, ChunkKernelsRunFromTheirNumberOfRowsOn) {
+  ASSERT_TRUE(test::write_tiny_model({.type = GGML_TYPE_Q4_0}, file_.path()));
+  const auto logits = [&](bool deterministic, std::uint32_t chunk_rows, std::uint32_t rows) {
+    const auto running = test::run_model({.path = file_.path(),
+                                          .threads = 1,
+                                          .deterministic = deterministic,
+                                          .linear_chunk_rows = chunk_rows},
+                                         {.budget_bytes = 32u << 20});
+    return running.read(running.start(), count_up(rows), rows, 1);
+  };
+  for (const std::uint32_t rows : {1u, 30u, 40u, 48u, 75u}) {
+    const std::vector<float> exact = logits(true, 1, rows);
+    for (const std::uint32_t chunk_rows : {1u, 33u, 48u, 49u, 1u << 20}) {
+      const std::vector<float> got = logits(false, chunk_rows, rows);
+      const std::uint32_t padded = rows == 30 ? 32 : rows == 40 ? 48 : rows == 75 ? 96 : rows;
+      const bool chunk = model::machine_has(Isa::kAmx) && padded >= chunk_rows;
+      ASSERT_EQ(got.size(), exact.size());
+      EXPECT_EQ(std::memcmp(got.data(), exact.data(), got.size() * sizeof(float)) != 0, chunk)
+          << rows << " rows, chunks from " << chunk_rows;
+    }
+  }
+}
+
 TEST_F(ModelTest, DeterministicLogitsIgnoreChunksNeighboursAndForks) {
   // A type without panels of ours: ggml's dot products, row by row.
   const auto running = open({.type = GGML_TYPE_IQ4_NL}, true, 2);
