@@ -2,15 +2,19 @@
 // Kullback-Leibler divergence of the next token, row by row.
 //
 // Usage: quire_divergence MODEL.gguf TEXT [ROWS]      (default: 4096 rows, in windows of 2048)
+//        quire_divergence --attention MODEL.gguf TEXT [ROWS]
 //
 // The reference is libllama on the file's weights dequantized to F32 (a temporary file beside
 // TMPDIR), with an F32 cache and flash attention off.  libllama runs as the benchmark's peer does:
 // f16 cache, flash attention, repacked weights.  quire runs in its default mode, with
 // --deterministic, and both, rows alone in steps of one (as in decoding) for the first 256.
-#include <llama.h>
-
+//
+// --attention: the kernels for chunks in attention alone against the exact ones, both with the
+// exact linear kernels; and on the weights in F32 (ggml's products), where no activation is rounded
+// to 8 bits after a difference.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,6 +30,7 @@
 #include "ggml.h"
 #include "gguf.h"
 #include "model/model.h"
+#include "model/peer.h"
 
 namespace {
 
@@ -33,7 +38,8 @@ using quire::model::Chunk;
 using quire::model::Model;
 using quire::model::Token;
 
-constexpr std::size_t kWindow = 2048, kStep = 256;
+constexpr std::uint32_t kWindow = 2048, kThreads = 2;
+constexpr std::size_t kStep = 256;
 
 [[noreturn]] void fail(const std::string& message) {
   std::fprintf(stderr, "quire_divergence: %s\n", message.c_str());
@@ -76,60 +82,37 @@ using OnRow = std::function<void(std::size_t row, std::span<const float> logits)
 
 class Llama {
  public:
-  Llama(const std::string& path, bool f32) {
-    llama_model_params params = llama_model_default_params();
-    model_.reset(llama_model_load_from_file(path.c_str(), params));
-    if (model_ == nullptr) fail("libllama cannot load " + path);
-    llama_context_params options = llama_context_default_params();
-    options.n_ctx = kWindow;
-    options.n_batch = options.n_ubatch = kStep;
-    options.n_threads = options.n_threads_batch = 2;
-    options.type_k = options.type_v = f32 ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    options.flash_attn_type = f32 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
-    context_.reset(llama_init_from_model(model_.get(), options));
-    if (context_ == nullptr) fail("libllama makes no context");
-    width_ = static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model_.get())));
+  Llama(const std::string& path, quire::model::PeerCache cache) {
+    auto peer = quire::model::Peer::load(path, kThreads, cache);
+    if (!peer.ok()) fail(peer.status().message());
+    peer_ = *std::move(peer);
+    if (const auto status = peer_->open(1, kWindow, kStep); !status.ok()) fail(status.message());
+    peer_->resume();
   }
 
   void read(std::span<const Token> tokens, const OnRow& on_row) {
-    llama_memory_clear(llama_get_memory(context_.get()), true);
-    llama_batch batch = llama_batch_init(static_cast<std::int32_t>(kStep), 0, 1);
+    peer_->cut(0, 0);
     for (std::size_t at = 0; at < tokens.size(); at += kStep) {
-      batch.n_tokens = static_cast<std::int32_t>(std::min(kStep, tokens.size() - at));
-      for (std::int32_t i = 0; i < batch.n_tokens; ++i) {
-        batch.token[i] = tokens[at + static_cast<std::size_t>(i)];
-        batch.pos[i] = static_cast<llama_pos>(at) + i;
-        batch.n_seq_id[i] = 1;
-        batch.seq_id[i][0] = 0;
-        batch.logits[i] = 1;
-      }
-      if (llama_decode(context_.get(), batch) != 0) fail("libllama cannot decode");
-      for (std::int32_t i = 0; i < batch.n_tokens; ++i) {
-        on_row(at + static_cast<std::size_t>(i), {llama_get_logits_ith(context_.get(), i), width_});
-      }
+      const auto count = static_cast<std::uint32_t>(std::min(kStep, tokens.size() - at));
+      const auto status = peer_->read(0, tokens.subspan(at, count), count);
+      if (!status.ok()) fail(status.message());
+      for (std::uint32_t i = 0; i < count; ++i) on_row(at + i, peer_->logits(i));
     }
-    llama_batch_free(batch);
   }
 
  private:
-  struct Free {
-    void operator()(llama_model* model) const { llama_model_free(model); }
-    void operator()(llama_context* context) const { llama_free(context); }
-  };
-  std::unique_ptr<llama_model, Free> model_;
-  std::unique_ptr<llama_context, Free> context_;
-  std::size_t width_ = 0;
+  std::unique_ptr<quire::model::Peer> peer_;
 };
 
 class Quire {
  public:
-  Quire(const std::string& path, bool deterministic) {
-    auto model = Model::load({.path = path, .threads = 2, .deterministic = deterministic});
+  Quire(const std::string& path, bool exact_products, bool exact_attention) {
+    auto model = Model::load({.path = path, .threads = kThreads, .deterministic = exact_products});
     if (!model.ok()) fail(model.status().message());
     model_ = *std::move(model);
     auto cache = quire::Cache::open({.layers = model_->info().attention,
                                      .budget_bytes = std::size_t{512} << 20,
-                                     .chunk_kernels = !deterministic});
+                                     .chunk_kernels = !exact_attention});
     if (!cache.ok()) fail(cache.status().message());
     cache_ = *std::move(cache);
     if (const auto status = model_->attach(*cache_); !status.ok()) fail(status.message());
@@ -192,39 +175,95 @@ struct Sum {
     same_top += top(reference) == top(logits);
   }
   double mean() const { return divergence / static_cast<double>(rows); }
-  void print(const char* name, double to) const {
+  // Beside libllama's mean, where there is one.
+  void print(const char* name, double to = 0) const {
+    char beside[48] = "";
+    if (to > 0) std::snprintf(beside, sizeof(beside), "  (%.3f x libllama's)", mean() / to);
     std::printf(
-        "%-24s %6zu rows  mean KL %.3e  (%.3f x libllama's)  largest %.3e  same top token "
-        "%.2f %%  largest logit difference %.3f\n",
-        name, rows, mean(), mean() / to, largest,
+        "%-24s %6zu rows  mean KL %.3e%s  largest %.3e  same top token %.2f %%  largest logit "
+        "difference %.3f\n",
+        name, rows, mean(), beside, largest,
         100.0 * static_cast<double>(same_top) / static_cast<double>(rows),
         static_cast<double>(logit));
   }
 };
 
-}  // namespace
+// The file's weights in F32, for as long as it takes to load them.
+template <typename Load>
+void with_f32(const std::string& path, Load load) {
+  const auto f32 = std::filesystem::temp_directory_path() / "quire-divergence-f32.gguf";
+  write_f32(path, f32.string());
+  load(f32.string());
+  std::filesystem::remove(f32);
+}
 
-int main(int count, char** arguments) {
-  if (count < 3) fail("usage: quire_divergence MODEL.gguf TEXT [ROWS]");
-  const std::string path = arguments[1];
-  const std::size_t rows = count > 3 ? std::strtoul(arguments[3], nullptr, 10) : 4096;
-  llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+std::string read_text(const char* path) {
   std::ostringstream text;
-  text << std::ifstream(arguments[2]).rdbuf();
-  const auto f32_path = std::filesystem::temp_directory_path() / "quire-divergence-f32.gguf";
-  write_f32(path, f32_path.string());
-  Llama reference(f32_path.string(), true), llama(path, false);
-  std::filesystem::remove(f32_path);
-  Quire fast(path, false), exact(path, true);
-  const std::vector<Token> tokens = fast.tokens(text.str());
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::vector<Token> first_tokens(const Quire& quire, const char* text, std::size_t rows) {
+  std::vector<Token> tokens = quire.tokens(read_text(text));
   if (tokens.size() < rows) fail("the text has only " + std::to_string(tokens.size()) + " tokens");
+  tokens.resize(rows);
+  return tokens;
+}
+
+void compare_attention(const std::string& path, const char* text, std::size_t rows) {
+  std::unique_ptr<Quire> f32, f32_tiles;  // ggml's products
+  with_f32(path, [&](const std::string& copy) {
+    f32 = std::make_unique<Quire>(copy, true, true);
+    f32_tiles = std::make_unique<Quire>(copy, true, false);
+  });
+  Quire exact(path, true, true), tiles(path, true, false);
+  const std::vector<Token> tokens = first_tokens(exact, text, rows);
+  Sum of_f32_tiles, of_exact, of_tiles, tiles_to_exact;
+  for (std::size_t begin = 0; begin < rows; begin += kWindow) {
+    const auto window =
+        std::span(tokens).subspan(begin, std::min<std::size_t>(kWindow, rows - begin));
+    std::vector<std::vector<float>> reference(window.size()), kept(window.size());
+    const auto keep = [](std::vector<std::vector<float>>& to) {
+      return [&to](std::size_t row, std::span<const float> logits) {
+        to[row].assign(logits.begin(), logits.end());
+      };
+    };
+    const auto add = [](Sum& sum, const std::vector<float>& to, std::span<const float> logits) {
+      sum.add(to, log_probabilities(to), logits);
+    };
+    f32->read(window, kStep, keep(reference));
+    exact.read(window, kStep, keep(kept));
+    for (std::size_t row = 0; row < kept.size(); ++row) add(of_exact, reference[row], kept[row]);
+    f32_tiles->read(window, kStep, [&](std::size_t row, std::span<const float> logits) {
+      add(of_f32_tiles, reference[row], logits);
+    });
+    tiles.read(window, kStep, [&](std::size_t row, std::span<const float> logits) {
+      add(of_tiles, reference[row], logits);
+      add(tiles_to_exact, kept[row], logits);
+    });
+  }
+  of_f32_tiles.print("F32 products, tiles");
+  of_exact.print("8-bit products, exact");
+  of_tiles.print("8-bit products, tiles");
+  tiles_to_exact.print("8-bit, tiles to exact");
+}
+
+void compare_all(const std::string& path, const char* text, std::size_t rows) {
+  std::unique_ptr<Llama> reference;
+  with_f32(path, [&](const std::string& f32) {
+    reference = std::make_unique<Llama>(f32, quire::model::PeerCache::kF32);
+  });
+  Llama llama(path, quire::model::PeerCache::kF16);
+  Quire fast(path, false, false), exact(path, true, true);
+  const std::vector<Token> tokens = first_tokens(fast, text, rows);
 
   Sum of_llama, of_llama_first, of_fast, of_exact, of_single, fast_to_exact;
   for (std::size_t begin = 0; begin < rows; begin += kWindow) {
-    const auto window = std::span(tokens).subspan(begin, std::min(kWindow, rows - begin));
+    const auto window =
+        std::span(tokens).subspan(begin, std::min<std::size_t>(kWindow, rows - begin));
     std::vector<std::vector<float>> kept(window.size()), kept_exact(window.size());
     std::vector<std::vector<double>> p(window.size());
-    reference.read(window, [&](std::size_t row, std::span<const float> logits) {
+    reference->read(window, [&](std::size_t row, std::span<const float> logits) {
       kept[row].assign(logits.begin(), logits.end());
       p[row] = log_probabilities(logits);
     });
@@ -254,4 +293,19 @@ int main(int count, char** arguments) {
   of_llama_first.print("libllama, first rows", of_llama_first.mean());
   of_single.print("quire, these one by one", of_llama_first.mean());
   fast_to_exact.print("quire to deterministic", own);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const bool attention = count > 1 && std::string(arguments[1]) == "--attention";
+  if (attention) --count, ++arguments;
+  if (count < 3) fail("usage: quire_divergence [--attention] MODEL.gguf TEXT [ROWS]");
+  const std::string path = arguments[1];
+  const std::size_t rows = count > 3 ? std::strtoul(arguments[3], nullptr, 10) : 4096;
+  if (!attention) {
+    compare_all(path, arguments[2], rows);
+    return 0;
+  }
+  compare_attention(path, arguments[2], rows);
 }

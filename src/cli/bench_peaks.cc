@@ -97,26 +97,6 @@ __attribute__((target("avx512f,avx512vnni"))) double avx512_vnni_dot(std::uint64
   return static_cast<double>(rounds) * kChains * 64 * 2;
 }
 
-// Tiles of 16 rows x 64 bytes.  As text, because g++ 12's intrinsic for the configuration tells the
-// compiler of 8 of its 64 bytes only.
-double amx_dot(std::uint64_t rounds) {
-  struct alignas(64) Tiles {
-    std::uint8_t palette = 1, start = 0, reserved[14] = {};
-    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  };
-  static_assert(sizeof(Tiles) == 64);
-  const Tiles tiles;
-  asm volatile("ldtilecfg %0" : : "m"(tiles));
-  for (std::uint64_t i = 0; i < rounds; ++i) {
-    asm volatile(
-        "tdpbusd %tmm6, %tmm4, %tmm0\n\ttdpbusd %tmm7, %tmm4, %tmm1\n\t"
-        "tdpbusd %tmm6, %tmm5, %tmm2\n\ttdpbusd %tmm7, %tmm5, %tmm3");
-  }
-  asm volatile("tilerelease");
-  return static_cast<double>(rounds) * 4 * (16 * 16 * 64) * 2;
-}
-
 #endif
 
 }  // namespace

@@ -12,6 +12,9 @@ struct PeakLoop {
   double (*run)(std::uint64_t rounds);
 };
 
+// Of 8-bit tiles, in a file of its own that is compiled for them; x86-64 only.
+double amx_dot(std::uint64_t rounds);
+
 // The best loop of each kind that this machine runs.
 std::vector<PeakLoop> peak_loops();
 
