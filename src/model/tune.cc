@@ -1,7 +1,8 @@
 #include "model/tune.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <random>
@@ -12,8 +13,6 @@
 
 namespace quire::model {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Row counts that steps are padded to, where the two may cross.
 constexpr std::uint32_t kLinearRows[] = {4, 8, 12, 16, 24, 32, 48, 64, 96, 128};
@@ -34,22 +33,31 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double seconds(const std::function<void()>& work) {
-  const Clock::time_point start = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+// Processor time of this thread: what others do on a busy machine is not in it.
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Both in alternating order, after one of each that is not counted.
+double seconds(const std::function<void()>& work, std::uint32_t times) {
+  const double start = thread_seconds();
+  for (std::uint32_t i = 0; i < times; ++i) work();
+  return (thread_seconds() - start) / times;
+}
+
+// Both in alternating order, each long enough for the clock, after one of each that warms caches.
 TuneCell measure_pairs(TuneCell::Work work, std::uint32_t rows, std::uint32_t pairs,
                        const std::function<void()>& exact, const std::function<void()>& chunk) {
-  exact();
+  constexpr double kLeast = 2e-3;
   chunk();
+  const double once = std::max(seconds(exact, 1), 1e-6);
+  const auto times = static_cast<std::uint32_t>(std::clamp(kLeast / once, 1.0, 1000.0));
   std::vector<double> exact_s, chunk_s, ratios;
   for (std::uint32_t pair = 0; pair < pairs; ++pair) {
-    if (pair % 2 == 0) exact_s.push_back(seconds(exact));
-    chunk_s.push_back(seconds(chunk));
-    if (pair % 2 == 1) exact_s.push_back(seconds(exact));
+    if (pair % 2 == 0) exact_s.push_back(seconds(exact, times));
+    chunk_s.push_back(seconds(chunk, times));
+    if (pair % 2 == 1) exact_s.push_back(seconds(exact, times));
     ratios.push_back(chunk_s.back() / exact_s.back());
   }
   return {.work = work,

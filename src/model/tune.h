@@ -12,8 +12,8 @@
 
 namespace quire::model {
 
-// The same work by the exact kernels and by those for chunks, in pairs whose order alternates, on
-// one thread.
+// The same work by the exact kernels and by those for chunks, in pairs whose order alternates, in
+// processor time of one thread.
 struct TuneCell {
   enum class Work : std::uint8_t {
     kLinear,  // the products of some layers; rows: those of a step, ModelOptions::linear_chunk_rows
