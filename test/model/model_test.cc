@@ -210,9 +210,12 @@ TEST_F(ModelTest, NotANumberInAnIsolatedChunkIsItsOwn) {
   for (std::size_t i = 0; i < embedding.size(); ++i) {
     embedding[i] = i / 256 == 12 ? std::nanf("") : static_cast<float>(i * i % 17) - 8;
   }
-  const auto running = open({.edit = [&](gguf_context* file) {
-    gguf_set_tensor_data(file, "token_embd.weight", embedding.data());  // keeps the pointer
-  }});
+  const auto running = open({.edit =
+                                 [&](gguf_context* file) {
+                                   gguf_set_tensor_data(file, "token_embd.weight",
+                                                        embedding.data());  // keeps the pointer
+                                 }},
+                            true);
   const Tokens bad = count_up(5), good = {30, 31, 32};  // bad has token 12
   const SequenceId sequences[] = {running.start(), running.start()};
   const model::Chunk chunks[] = {
@@ -220,8 +223,8 @@ TEST_F(ModelTest, NotANumberInAnIsolatedChunkIsItsOwn) {
       {.sequence = sequences[1], .tokens = good, .logit_rows = 1, .isolate = true}};
   std::vector<std::size_t> sizes;
   std::vector<float> logits;
-  const Status status = running.model->forward(
-      chunks, [&](std::size_t, std::uint32_t, std::span<const float> row) {
+  const Status status =
+      running.model->forward(chunks, [&](std::size_t, std::uint32_t, std::span<const float> row) {
         sizes.push_back(row.size());
         logits.assign(row.begin(), row.end());
       });
