@@ -62,8 +62,8 @@ json kv_json(const engine::KvReport& kv) {
             {"threshold", nullptr}}},
           {"cached_tokens", kv.cached_tokens},
           {"cache_miss_reason", nullptr},
-          {"preemptions", 0},
-          {"restarted", false},
+          {"preemptions", kv.preemptions},
+          {"restarted", kv.restarted},
           {"truncated_tokens", 0}};
 }
 

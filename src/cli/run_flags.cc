@@ -26,6 +26,21 @@ void add_prompt_flags(CLI::App& app, RunFlags& flags) {
   app.add_flag("--ignore-eos", flags.ignore_eos, "Do not stop where the model wants to end");
 }
 
+void add_output_flags(CLI::App& app, RunFlags& flags) {
+  app.add_flag("--json", flags.json, "One JSON object instead of the streamed text");
+  app.add_flag("-q,--quiet", flags.quiet, "Only the answer, without the numbers after it");
+  app.add_flag("--explain{all}", flags.explain,
+               "After the answer, the prompt with what survives in colour;\n"
+               "--explain=LAYER shows one layer")
+      ->check([](const std::string& text) -> std::string {
+        std::uint32_t layer = 0;
+        if (text == "all" || CLI::detail::lexical_cast(text, layer)) return {};
+        return "\"" + text + "\" is not a layer number";
+      });
+}
+
+}  // namespace
+
 void add_policy_flags(CLI::App& app, RunFlags& flags) {
   app.add_option("--policy", flags.policy,
                  "What to drop when a sequence must shrink: NAME or NAME:key=value,...\n"
@@ -59,21 +74,6 @@ void add_sampler_flags(CLI::App& app, RunFlags& flags) {
   app.add_option("--grammar-file", flags.grammar_file, "Only text that this GBNF grammar allows")
       ->type_name("FILE");
 }
-
-void add_output_flags(CLI::App& app, RunFlags& flags) {
-  app.add_flag("--json", flags.json, "One JSON object instead of the streamed text");
-  app.add_flag("-q,--quiet", flags.quiet, "Only the answer, without the numbers after it");
-  app.add_flag("--explain{all}", flags.explain,
-               "After the answer, the prompt with what survives in colour;\n"
-               "--explain=LAYER shows one layer")
-      ->check([](const std::string& text) -> std::string {
-        std::uint32_t layer = 0;
-        if (text == "all" || CLI::detail::lexical_cast(text, layer)) return {};
-        return "\"" + text + "\" is not a layer number";
-      });
-}
-
-}  // namespace
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {
   add_model_flag(app, flags.engine)->required();

@@ -1,4 +1,4 @@
-// The flags of `quire run`.
+// The flags of `quire run`; those of the policy and the sampler are `quire batch`'s, too.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,6 +22,8 @@ struct RunFlags {
 };
 
 void add_run_flags(CLI::App& app, RunFlags& flags);
+void add_policy_flags(CLI::App& app, RunFlags& flags);
+void add_sampler_flags(CLI::App& app, RunFlags& flags);
 
 // What can only be judged with all flags read; a refusal is a usage error that names the flag.
 Status check(const RunFlags& flags);

@@ -82,7 +82,11 @@ void Tables::drop(Sequence& sequence) {
   std::uint32_t slots = slots_.size();
   while (slots > 0 && slots_[slots - 1] == nullptr) --slots;
   slots_.resize(nodes_, slots);
-  if (sequence_count_ == 0) set_spares_aside(0);
+  bool evicted = false;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    evicted = evicted || (slots_[i] != nullptr && slots_[i]->dropped > 0);
+  }
+  if (!evicted) set_spares_aside(0);  // nothing to move: the room is for rows
   settle_headroom();
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/budget.h"
 #include "engine/generation.h"
 
 namespace quire::engine {
@@ -49,6 +50,7 @@ class Loop final : public Engine, private Room {
   Status forward(std::span<const Work> work);
   void refused(Generation& request, Status status);
   bool make_way(const Generation& request);
+  void repack();
   void sweep();
   void finish(Owned request);
   std::vector<Segment> segments(std::span<const Share> shares);
@@ -58,6 +60,7 @@ class Loop final : public Engine, private Room {
   const EngineOptions options_;
   const FirstCome first_come_;
   const QueueOrder& order_;
+  const std::size_t entry_bytes_;  // K and V of one token
   ScheduleLimits limits_;
   std::vector<model::Token> ends_;  // end-of-generation tokens
   std::map<Rank, Owned> waiting_;
@@ -75,7 +78,8 @@ Loop::Loop(model::Model& model, Cache& cache, EngineOptions options)
       cache_(cache),
       options_(std::move(options)),
       first_come_(options_.ageing_seconds),
-      order_(options_.order != nullptr ? *options_.order : first_come_) {
+      order_(options_.order != nullptr ? *options_.order : first_come_),
+      entry_bytes_(kv_bytes_per_token(cache.options())) {
   limits_ = {.max_rows = cache.options().max_rows,
              .max_running = std::min(options_.max_running, cache.options().max_rows),
              .step_seconds = options_.step_seconds,
@@ -285,6 +289,7 @@ bool Loop::step() {
   compute(std::move(work));
   ++stats_.steps;
   sweep();
+  repack();
   report_.end_seconds = now();
   report_.running = static_cast<std::uint32_t>(running_.size());
   report_.waiting = static_cast<std::uint32_t>(waiting_.size());
@@ -357,6 +362,23 @@ bool Loop::make_way(const Generation& request) {
   return running_.begin()->second->id() != request.id();
 }
 
+// The copies are made between steps, as nothing may run beside one on few cores; the next begin()
+// would install them, but the next plan asks for their blocks before.
+void Loop::repack() {
+  double read = 0;  // entries
+  bool lossy = false;
+  for (const auto& [rank, request] : running_) {
+    const Candidate candidate = request->candidate(0);
+    read += static_cast<double>(candidate.context);
+    lossy = lossy || !candidate.exact;
+  }
+  const double bytes = read * static_cast<double>(entry_bytes_) * options_.repack_share;
+  if (!lossy || bytes < 1) return;
+  const auto most = static_cast<std::size_t>(bytes);
+  if (cache_.plan_moves(most).plans > 0) cache_.copy_moves(most);
+  cache_.install_moves();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(model::Model& model, Cache& cache,
@@ -364,6 +386,7 @@ Result<std::unique_ptr<Engine>> Engine::open(model::Model& model, Cache& cache,
   const auto refuse = [](const char* text) { return Status(Code::kInvalidArgument, text); };
   if (options.max_running == 0) return refuse("max_running: 0");
   if (!(options.ageing_seconds >= 0)) return refuse("ageing_seconds: below 0");
+  if (!(options.repack_share >= 0)) return refuse("repack_share: below 0");
   if (!(options.step_seconds >= 0)) return refuse("step_seconds: below 0");
   std::unique_ptr<Engine> engine = std::make_unique<Loop>(model, cache, std::move(options));
   return engine;

@@ -82,7 +82,7 @@ Candidate Generation::candidate(std::uint32_t reserve_tokens) const {
           .least = !whole_              ? next
                    : reviewer_.active() ? std::min(together, prompt_)
                                         : together,
-          .context = base_ + read_,
+          .context = std::min(base_ + read_, reviewer_.target(base_ + read_)),
           .answering = !reading() && unread() == 1,
           .exact = !reviewer_.dropped(),
           .droppable = !request_.sequence};
@@ -231,8 +231,8 @@ void Generation::close() {
     emit(stop_.finish());
   }
   KvReport& kv = answer_.kv;
-  kv.policy = reviewer_.active() ? options().policy->name : "none";
-  kv.keep = reviewer_.active() ? to_string(options().keep) : "all";
+  kv.policy = options().policy ? options().policy->name : "none";
+  kv.keep = options().policy ? to_string(options().keep) : "all";
   kv.prefill = whole_ ? Prefill::kWhole : Prefill::kStreamed;
   kv.preemptions = preemptions_;
   kv.restarted = restarts_ > 0;

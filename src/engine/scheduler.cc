@@ -138,19 +138,23 @@ void admit(std::span<const Candidate> running, std::span<const Candidate> waitin
   for (const Candidate& next : waiting) {
     if (reserved.size() >= limits.max_running || budget.left() == 0) return;
     const bool alone = reserved.empty();
+    std::uint32_t most = std::min(next.rows, next.chunk);
     reserved.push_back({next.id, next.reserve});
-    if (!room.fits(reserved)) {
+    const bool scarce = !room.fits(reserved);
+    if (scarce) {
       if (!alone) return;
       reserved.back().rows = next.least;
       if (!room.fits(reserved)) {
         plan = change(Plan::Change::kRefuse, next.id);
         return;
       }
+      most = std::min(most, next.least);
     }
-    const std::uint32_t rows = budget.take_prompt(next, std::min(next.rows, next.chunk));
+    const std::uint32_t rows = budget.take_prompt(next, most);
     if (rows == 0) return;
     plan.rows.push_back({next.id, rows});
     plan.admitted.push_back(next.id);
+    if (scarce) return;  // what it will need is not set aside: nobody beside it
   }
 }
 

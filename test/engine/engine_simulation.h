@@ -14,7 +14,7 @@
 namespace quire::test {
 
 struct SimulationCounts {
-  std::uint64_t requests = 0, finished = 0, compared = 0;
+  std::uint64_t requests = 0, finished = 0, compared = 0, moved = 0;
   engine::EngineStats engine;
   void add(const engine::EngineStats& stats) {
     engine.preemptions += stats.preemptions;
@@ -63,24 +63,28 @@ class EngineSimulation {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
   static std::unique_ptr<Cache> cache(std::size_t budget, std::uint32_t block_tokens,
-                                      std::uint32_t max_rows) {
+                                      std::uint32_t max_rows, Reclaim reclaim = Reclaim::kWhole) {
     Result<std::unique_ptr<Cache>> opened = Cache::open({.layers = hash_attention(),
                                                          .budget_bytes = budget,
                                                          .block_tokens = block_tokens,
-                                                         .max_rows = max_rows});
+                                                         .max_rows = max_rows,
+                                                         .reclaim = reclaim,
+                                                         .repack = {.watermark = 1}});
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     return *std::move(opened);
   }
 
   void open() {
     block_tokens_ = below(2) == 0 ? 8 : 16;
-    cache_ = cache((std::size_t{64} + below(100)) << 10, block_tokens_, 1 + below(64));
+    cache_ = cache((std::size_t{64} + below(100)) << 10, block_tokens_, 1 + below(64),
+                   below(3) == 0 ? Reclaim::kWhole : Reclaim::kRepack);
     EXPECT_TRUE(model_.attach(*cache_).ok());
     if (below(3) == 0) {
       model_.refuse = [this](std::size_t) { return below(20) == 0; };
     }
     engine::EngineOptions options;
     options.max_running = 1 + below(10);
+    options.repack_share = below(3) * 0.5;
     options.reserve_tokens = below(12);
     options.ageing_seconds = below(50);
     options.clock = [this] { return model_.seconds; };
@@ -191,17 +195,22 @@ class EngineSimulation {
   }
 
   void finish() {
-    EXPECT_EQ(cache_->stats().used_bytes, empty_bytes()) << "blocks were not given back";
+    EXPECT_EQ(held_bytes(), empty_bytes()) << "blocks were not given back";
+    counts_.moved += cache_->stats().moves.entries;
     cache_->check_invariants();
     counts_.add(engine_->stats());
     for (const auto& sent : sent_) check(*sent);
   }
 
+  std::size_t held_bytes() const {
+    const CacheStats stats = cache_->stats();
+    return stats.used_bytes - stats.headroom_bytes;
+  }
   // What a cache that never had a request holds.
   std::size_t empty_bytes() const {
     const Result<SequenceId> one = cache_->start();
     EXPECT_TRUE(one.ok() && cache_->drop(*one).ok());
-    return cache_->stats().used_bytes;
+    return held_bytes();
   }
 
   void check(const Sent& sent) {

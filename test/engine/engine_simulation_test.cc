@@ -25,6 +25,7 @@ TEST(EngineSimulation, EveryRequestEndsAndNoneHurtsAnother) {
   EXPECT_GT(counts.engine.restarts, 10u);
   EXPECT_GT(counts.engine.pauses, 100u);
   EXPECT_GT(counts.engine.cuts, 100u);
+  EXPECT_GT(counts.moved, 100u);
   EXPECT_GT(counts.engine.cancelled, 100u);
   EXPECT_GT(counts.engine.failed, 100u);
 }

@@ -141,6 +141,7 @@ TEST(Engine, PreemptionChangesNoTokenAndRepeatsNoText) {
 TEST(Engine, LossySequencesArePausedOrRestartedAndSayIt) {
   EngineOptions options;
   options.reserve_tokens = 1;
+  options.repack_share = 0;
   Bench bench(std::move(options), std::size_t{128} << 10);
   for (std::uint32_t i = 0; i < 4; ++i) {
     Request request = bench.request(prompt_of(50, i), 150);
@@ -363,6 +364,7 @@ TEST(Engine, OptionsThatCannotWorkAreRefused) {
   };
   EXPECT_EQ(refused({.max_running = 0}), "max_running: 0");
   EXPECT_EQ(refused({.ageing_seconds = -1}), "ageing_seconds: below 0");
+  EXPECT_EQ(refused({.repack_share = -1}), "repack_share: below 0");
   EXPECT_EQ(refused({.step_seconds = -1}), "step_seconds: below 0");
 }
 

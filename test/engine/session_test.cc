@@ -153,7 +153,7 @@ TEST(Session, RowsBeforeReviewsOfTheAnswerAreWatchedWhereThePolicyLooksAtThem) {
     options.max_tokens = 50;
     bench.ask(prompt_of(120), options);
     for (std::uint32_t i = 0; i + 1 < options.max_tokens; ++i) {
-      const std::uint32_t left = 16 - i % 16;  // rows to the review, this one included
+      const std::uint32_t left = 16 - (120 + i) % 16;  // rows to the review, this one included
       EXPECT_EQ(bench.fake.steps.at(1 + i).window_rows, left <= c.window ? 1u : 0u)
           << c.spec << " row " << i;
     }
