@@ -32,6 +32,7 @@ void repack(benchmark::State& state) {
   options.budget_bytes = std::size_t{count} * kTokens * kLayers * kHeads * kSize * 5;
   options.block_tokens = block_tokens;
   options.repack.watermark = 1;
+  const std::vector<float> rows(std::size_t{512} * kHeads * kSize, 0.5f);
   double plan = 0, copy = 0, install = 0, idle = 0, bytes = 0, blocks = 0, steps = 0;
   for (auto _ : state) {
     Result<std::unique_ptr<Cache>> opened = Cache::open(options);
@@ -43,6 +44,7 @@ void repack(benchmark::State& state) {
       for (std::uint32_t at = 0; at < kTokens; at += 512) {
         const Segment piece{id, 512};
         if (!cache.begin({&piece, 1}).ok()) return state.SkipWithError("budget");
+        for (std::uint32_t l = 0; l < kLayers; ++l) cache.append(l, rows.data(), rows.data(), 0, 1);
         cache.commit();
       }
       for (std::uint32_t lane = 0; lane < kLayers * kHeads; ++lane) {

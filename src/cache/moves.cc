@@ -1,4 +1,6 @@
 // Repacking: the tables say which entries go where, kernels copy them.
+#include <bit>
+
 #include "cache/paged_cache.h"
 
 namespace quire {
@@ -16,14 +18,15 @@ std::size_t PagedCache::copy_moves(std::size_t bytes) {
     if (copied >= bytes) break;
     const LayerGroup& group = tables_.geometry().groups[plan.at.group];
     std::size_t entries = 0;
-    plan.for_each_move([&](std::uint32_t source, std::uint32_t from_slot, std::uint32_t target,
-                           std::uint32_t to_slot) {
-      if ((plan.wanted[source] >> from_slot & 1) == 0) return;
-      kernels_.copy_entry(pool_.address(plan.sources[source].block), from_slot,
-                          pool_.address(plan.targets[target].block), to_slot, options_.block_tokens,
-                          group.value_offset, options_.key_type, options_.value_type,
-                          group.key_size, group.value_size);
-      ++entries;
+    plan.for_each_piece([&](std::uint32_t source, std::uint64_t slots, std::uint32_t target,
+                            std::uint32_t to_slot) {
+      // The block may be gone; of one that is there, copying what has died is as good as not.
+      if (plan.wanted[source] == 0) return;
+      kernels_.copy_entries(pool_.address(plan.sources[source].block), slots,
+                            pool_.address(plan.targets[target].block), to_slot,
+                            options_.block_tokens, group.value_offset, options_.key_type,
+                            options_.value_type, group.key_size, group.value_size);
+      entries += static_cast<std::size_t>(std::popcount(slots));
     });
     plan.copied = true;
     // A plan whose entries have all died is work done, too.

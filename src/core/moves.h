@@ -42,18 +42,33 @@ struct MovePlan {
     copied = false;
   }
 
-  // Calls f(source, slot, target, slot) for every entry that was live when planned, ascending.
+  // Calls f(source, bits of its slots, target, slot) for the pieces of the sources, ascending: a
+  // piece's entries, those that were live when planned, go to the slots from the given one on.
   template <typename F>
-  void for_each_move(F f) const {
+  void for_each_piece(F f) const {
     std::uint32_t target = 0, slot = 0;
     for (std::uint32_t s = 0; s < sources.size(); ++s) {
-      for (std::uint64_t live = sources[s].live; live != 0; live &= live - 1) {
-        f(s, static_cast<std::uint32_t>(std::countr_zero(live)), target, slot);
-        if (++slot < static_cast<std::uint32_t>(std::popcount(targets[target].live))) continue;
+      for (std::uint64_t rest = sources[s].live; rest != 0;) {
+        const auto size = static_cast<std::uint32_t>(std::popcount(targets[target].live));
+        std::uint64_t later = rest;  // what the target has no slot for
+        for (std::uint32_t i = slot; i < size && later != 0; ++i) later &= later - 1;
+        f(s, rest & ~later, target, slot);
+        slot += static_cast<std::uint32_t>(std::popcount(rest & ~later));
+        rest = later;
+        if (slot < size) continue;
         ++target;
         slot = 0;
       }
     }
+  }
+  // Calls f(source, slot, target, slot) for every entry of the pieces.
+  template <typename F>
+  void for_each_move(F f) const {
+    for_each_piece([&](std::uint32_t s, std::uint64_t bits, std::uint32_t t, std::uint32_t to) {
+      for (; bits != 0; bits &= bits - 1) {
+        f(s, static_cast<std::uint32_t>(std::countr_zero(bits)), t, to++);
+      }
+    });
   }
 };
 

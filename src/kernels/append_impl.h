@@ -116,19 +116,35 @@ void norms(const LaneView& lane, float* key_norm, float* value_norm) {
   if (value_norm != nullptr) values(lane, value_norm);
 }
 
-inline void copy_entry(const std::byte* from, std::uint32_t from_slot, std::byte* to,
-                       std::uint32_t to_slot, std::uint32_t block_tokens, std::size_t value_offset,
-                       KvType key_type, KvType value_type, std::uint32_t key_size,
-                       std::uint32_t value_size) {
-  const std::byte* source = from + from_slot * bytes_of(key_type);
-  std::byte* target = to + to_slot * bytes_of(key_type);
-  const std::size_t d_bytes = block_tokens * bytes_of(key_type);
-  for (std::uint32_t d = 0; d < key_size; ++d, source += d_bytes, target += d_bytes) {
-    std::memcpy(target, source, key_type == KvType::kF32 ? 4 : 2);
+// One d of K at a time: the slots of both blocks lie next to each other there.
+template <typename T>
+void copy_keys(const std::byte* from, const std::uint8_t* slots, std::uint32_t count, std::byte* to,
+               std::uint32_t to_slot, std::uint32_t block_tokens, std::uint32_t key_size) {
+  const T* source = reinterpret_cast<const T*>(from);
+  T* target = reinterpret_cast<T*>(to) + to_slot;
+  for (std::uint32_t d = 0; d < key_size; ++d) {
+    for (std::uint32_t i = 0; i < count; ++i) target[i] = source[slots[i]];
+    source += block_tokens;
+    target += block_tokens;
   }
+}
+
+inline void copy_entries(const std::byte* from, std::uint64_t slots, std::byte* to,
+                         std::uint32_t to_slot, std::uint32_t block_tokens,
+                         std::size_t value_offset, KvType key_type, KvType value_type,
+                         std::uint32_t key_size, std::uint32_t value_size) {
+  std::uint8_t slot[64];
+  std::uint32_t count = 0;
+  for (; slots != 0; slots &= slots - 1) {
+    slot[count++] = static_cast<std::uint8_t>(__builtin_ctzll(slots));
+  }
+  const auto keys = key_type == KvType::kF32 ? copy_keys<std::uint32_t> : copy_keys<std::uint16_t>;
+  keys(from, slot, count, to, to_slot, block_tokens, key_size);
   const std::size_t row_bytes = value_size * bytes_of(value_type);
-  std::memcpy(to + value_offset + to_slot * row_bytes, from + value_offset + from_slot * row_bytes,
-              row_bytes);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::memcpy(to + value_offset + (to_slot + i) * row_bytes,
+                from + value_offset + slot[i] * row_bytes, row_bytes);
+  }
 }
 
 }  // namespace

@@ -123,11 +123,12 @@ struct Kernels {
   void (*similarity)(const LaneView& lane, std::uint32_t run, float* sum, Ordinal* twin,
                      float* twin_cosine, float* scratch);
 
-  // Copies one entry, K and V, between slots of two blocks of the same shape.
-  void (*copy_entry)(const std::byte* from, std::uint32_t from_slot, std::byte* to,
-                     std::uint32_t to_slot, std::uint32_t block_tokens, std::size_t value_offset,
-                     KvType key_type, KvType value_type, std::uint32_t key_size,
-                     std::uint32_t value_size);
+  // Copies the entries in the slots of one block that `slots` has bits of, K and V, to the slots
+  // from `to_slot` on of another block of the same shape.
+  void (*copy_entries)(const std::byte* from, std::uint64_t slots, std::byte* to,
+                       std::uint32_t to_slot, std::uint32_t block_tokens, std::size_t value_offset,
+                       KvType key_type, KvType value_type, std::uint32_t key_size,
+                       std::uint32_t value_size);
 };
 
 // First ordinal tile and one past the last that a lane's entries touch: tiles are numbered from

@@ -311,18 +311,21 @@ void norms(const LaneView& lane, float* key_norm, float* value_norm) {
   }
 }
 
-void copy_entry(const std::byte* from, std::uint32_t from_slot, std::byte* to,
-                std::uint32_t to_slot, std::uint32_t block_tokens, std::size_t value_offset,
-                KvType key_type, KvType value_type, std::uint32_t key_size,
-                std::uint32_t value_size) {
+void copy_entries(const std::byte* from, std::uint64_t slots, std::byte* to, std::uint32_t to_slot,
+                  std::uint32_t block_tokens, std::size_t value_offset, KvType key_type,
+                  KvType value_type, std::uint32_t key_size, std::uint32_t value_size) {
   const std::size_t key_bytes = bytes_of(key_type);
-  for (std::size_t d = 0; d < key_size; ++d) {
-    std::memcpy(to + (d * block_tokens + to_slot) * key_bytes,
-                from + (d * block_tokens + from_slot) * key_bytes, key_bytes);
-  }
   const std::size_t row_bytes = value_size * bytes_of(value_type);
-  std::memcpy(to + value_offset + to_slot * row_bytes, from + value_offset + from_slot * row_bytes,
-              row_bytes);
+  for (std::uint32_t slot = 0; slot < block_tokens; ++slot) {
+    if ((slots >> slot & 1) == 0) continue;
+    for (std::size_t d = 0; d < key_size; ++d) {
+      std::memcpy(to + (d * block_tokens + to_slot) * key_bytes,
+                  from + (d * block_tokens + slot) * key_bytes, key_bytes);
+    }
+    std::memcpy(to + value_offset + to_slot * row_bytes, from + value_offset + slot * row_bytes,
+                row_bytes);
+    ++to_slot;
+  }
 }
 
 std::vector<float> key_row(const LaneView& lane, const Entry& entry) {
@@ -434,7 +437,7 @@ void similarity(const LaneView& lane, std::uint32_t run, float* sum, Ordinal* tw
 }
 
 constexpr Kernels kReference{Isa::kScalar, append,    attend, attend_tiles, merge,
-                             norms,        alignment, spread, similarity,   copy_entry};
+                             norms,        alignment, spread, similarity,   copy_entries};
 
 }  // namespace
 

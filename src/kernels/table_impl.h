@@ -13,7 +13,7 @@ namespace {
 template <typename V>
 constexpr Kernels table_of(Isa isa) {
   return {isa,      append<V>,    attend<V>, attend_tiles<V>, merge<V>,
-          norms<V>, alignment<V>, spread<V>, similarity<V>,   copy_entry};
+          norms<V>, alignment<V>, spread<V>, similarity<V>,   copy_entries};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Goal: append, copy_entry and norms store and read exactly what the reference does.
+// Goal: append, copy_entries and norms store and read exactly what the reference does.
 // Method: random and special values into random slots of guarded blocks, compared byte for byte;
 // bytes of other slots must not change.
+#include <bit>
 #include <cmath>
 
 #include "kernels/lane_case.h"
@@ -96,29 +97,35 @@ TEST_F(AppendTest, StoredValuesComeBack) {
   }
 }
 
-TEST_F(AppendTest, CopyEntryMovesOneSlotOnly) {
+TEST_F(AppendTest, CopiedEntriesLieTogetherAndOthersStay) {
   for (int i = 0; i < 100 && !HasFailure(); ++i) {
     const BlockShape s = random_shape(random);
-    const std::uint32_t from_slot = pick(random, 0, s.tokens - 1);
-    const std::uint32_t to_slot = pick(random, 0, s.tokens - 1);
+    const std::uint64_t all =
+        s.tokens == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << s.tokens) - 1;
+    const std::uint64_t slots = random() & random() & all;
+    const auto count = static_cast<std::uint32_t>(std::popcount(slots));
+    const std::uint32_t to_slot = pick(random, 0, s.tokens - count);
     const Aligned<std::byte> from(s.bytes);
     for (std::size_t b = 0; b < s.bytes; ++b) from.get()[b] = static_cast<std::byte>(random());
     std::vector<std::byte> expected(s.bytes, std::byte{0x5a});
-    for (std::uint32_t d = 0; d < s.key_size; ++d) {
-      const std::size_t row = std::size_t{d} * s.tokens, bytes = bytes_of(s.key_type);
-      std::memcpy(&expected[(row + to_slot) * bytes], from.get() + (row + from_slot) * bytes,
-                  bytes);
-    }
     const std::size_t row_bytes = s.value_size * bytes_of(s.value_type);
-    std::memcpy(&expected[s.value_offset + to_slot * row_bytes],
-                from.get() + s.value_offset + from_slot * row_bytes, row_bytes);
-    std::vector<const Kernels*> all = levels();
-    all.push_back(&reference_kernels());
-    for (const Kernels* level : all) {
+    for (std::uint32_t slot = 0, to = to_slot; slot < s.tokens; ++slot) {
+      if ((slots >> slot & 1) == 0) continue;
+      for (std::uint32_t d = 0; d < s.key_size; ++d) {
+        const std::size_t row = std::size_t{d} * s.tokens, bytes = bytes_of(s.key_type);
+        std::memcpy(&expected[(row + to) * bytes], from.get() + (row + slot) * bytes, bytes);
+      }
+      std::memcpy(&expected[s.value_offset + to * row_bytes],
+                  from.get() + s.value_offset + slot * row_bytes, row_bytes);
+      ++to;
+    }
+    std::vector<const Kernels*> levels_and_twin = levels();
+    levels_and_twin.push_back(&reference_kernels());
+    for (const Kernels* level : levels_and_twin) {
       const Aligned<std::byte> to(s.bytes);
       std::memset(to.get(), 0x5a, s.bytes);
-      level->copy_entry(from.get(), from_slot, to.get(), to_slot, s.tokens, s.value_offset,
-                        s.key_type, s.value_type, s.key_size, s.value_size);
+      level->copy_entries(from.get(), slots, to.get(), to_slot, s.tokens, s.value_offset,
+                          s.key_type, s.value_type, s.key_size, s.value_size);
       EXPECT_EQ(std::memcmp(to.get(), expected.data(), s.bytes), 0) << name_of(level->isa);
     }
   }
