@@ -23,6 +23,12 @@ void PagedCache::fill_taps(const Sequence& sequence, LanePlace at, std::uint32_t
   const std::uint32_t stride = tables_.tap_stride(sequence, at);
   taps.for_each_run(
       0, taps.size(), [&](std::uint32_t first, const std::int64_t* run, std::uint32_t count) {
+        if (stride == 1) {
+          for (std::uint32_t i = 0; i < count; ++i) {
+            sums[first + i] = static_cast<float>(static_cast<double>(run[i]) * kernels::kTapUnit);
+          }
+          return;
+        }
         std::uint32_t i = (stride - (first + stride - column) % stride) % stride;
         for (std::uint32_t entry = (first + i) / stride; i < count; i += stride, ++entry) {
           sums[entry] = static_cast<float>(static_cast<double>(run[i]) * kernels::kTapUnit);

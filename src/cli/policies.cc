@@ -40,8 +40,8 @@ void print_table() {
     std::printf("%-15s %s\n", info.name.c_str(), info.source.c_str());
     std::printf("%15s scope %s, %u lines, reads %s\n", "", info.scope.c_str(), info.lines,
                 info.needs.c_str());
-    std::printf("%15s use: %s\n", "", info.when.c_str());
-    std::printf("%15s not: %s\n", "", info.when_not.c_str());
+    std::printf("%15s when: %s\n", "", info.when.c_str());
+    std::printf("%15s when not: %s\n", "", info.when_not.c_str());
     std::printf("%15s %s\n", "", info.options.c_str());
   }
   std::printf("\nAs --policy NAME or NAME:key=value,key=value; what is not given is as listed.\n");
@@ -65,7 +65,7 @@ void print_markdown() {
   }
   for (const PolicyInfo& info : list_policies()) {
     std::printf("\n## %s\n\n%s.\n\n", info.name.c_str(), info.source.c_str());
-    std::printf("* Cost: %s.\n* Use it for: %s.\n* Not for: %s.\n* Options: `%s`\n",
+    std::printf("* Cost: %s.\n* When: %s.\n* When not: %s.\n* Options: `%s`\n",
                 info.cost.c_str(), info.when.c_str(), info.when_not.c_str(), info.options.c_str());
   }
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "core/node_store.h"
@@ -85,6 +86,16 @@ class PagedList {
       const std::uint32_t count = std::min(end - begin, kLeafItems - begin % kLeafItems);
       f(begin, &(*this)[begin], count);
       begin += count;
+    }
+  }
+
+  // Copies items [from, from + count) to [to, to + count), leaf by leaf.  REQUIRES: to <= from.
+  void move_down(std::uint32_t from, std::uint32_t to, std::uint32_t count) const {
+    while (count > 0) {
+      const std::uint32_t piece =
+          std::min({count, kLeafItems - from % kLeafItems, kLeafItems - to % kLeafItems});
+      std::memmove(&(*this)[to], &(*this)[from], piece * sizeof(T));
+      from += piece, to += piece, count -= piece;
     }
   }
 

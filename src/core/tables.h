@@ -331,6 +331,11 @@ void Tables::for_each_entry(const Sequence& sequence, LanePlace at, F f) const {
       0, table.rows.size(), [&](std::uint32_t, const Row* row, std::uint32_t count) {
         for (; count > 0; --count, ++row) {
           const Pack* pack = row->packed() ? &pack_of(*row) : nullptr;
+          if (pack == nullptr && (row->live & (row->live + 1)) == 0) {  // no hole
+            const Position end = row->place + static_cast<Position>(std::popcount(row->live));
+            for (Position p = row->place; p < end; ++p) f(p);
+            continue;
+          }
           for (std::uint64_t live = row->live; live != 0; live &= live - 1) {
             const auto slot = static_cast<std::uint32_t>(std::countr_zero(live));
             f(pack != nullptr ? pack->base + pack->step()[slot] : row->place + slot);

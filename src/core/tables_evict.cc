@@ -110,25 +110,12 @@ void Tables::filter_taps(Sequence& sequence, LanePlace at, std::span<const Ordin
   if (taps.empty()) return;
   const std::uint32_t stride = tap_stride(sequence, at);
   const auto count = static_cast<std::uint32_t>(kept.size());
-  std::uint32_t first = 0;  // the first that moves
-  while (first < count && kept[first] == first) ++first;
-  // Leaf by leaf: most that move stay in the leaf of the one before them.
-  constexpr std::uint32_t kLeaf = PagedList<std::int64_t>::kLeafItems;
-  std::uint32_t leaf = ~0u;
-  const std::int64_t* from = nullptr;
-  taps.for_each_run(first * stride, count * stride,
-                    [&](std::uint32_t at_item, std::int64_t* to, std::uint32_t items) {
-                      for (std::uint32_t i = 0; i < items; ++i) {
-                        const std::uint32_t entry = (at_item + i) / stride;
-                        const std::uint32_t s = (at_item + i) - entry * stride;
-                        const std::uint32_t source = kept[entry] * stride + s;
-                        if (source / kLeaf != leaf) {
-                          leaf = source / kLeaf;
-                          from = &taps[leaf * kLeaf];
-                        }
-                        to[i] = from[source % kLeaf];
-                      }
-                    });
+  std::uint32_t to = 0;
+  while (to < count && kept[to] == to) ++to;  // the first that moves
+  for (std::uint32_t end; to < count; to = end) {
+    for (end = to + 1; end < count && kept[end] == kept[to] + (end - to);) ++end;
+    taps.move_down(kept[to] * stride, to * stride, (end - to) * stride);
+  }
   taps.resize(nodes_, count * stride);
 }
 

@@ -58,6 +58,9 @@ class Recorder final : public Cache {
   std::size_t bytes_needed(SequenceId sequence, std::uint32_t more) const override {
     return cache_.bytes_needed(sequence, more);
   }
+  std::size_t bytes_needed(std::span<const Segment> segments) const override {
+    return cache_.bytes_needed(segments);
+  }
   std::size_t bytes_free() const override { return cache_.bytes_free(); }
   std::uint32_t tokens_that_fit(const Needs& needs) const override {
     return cache_.tokens_that_fit(needs);
