@@ -72,9 +72,13 @@ ArmResult arm_of(const Json& object) {
 Json to_json(const InputResult& result) {
   Json arms = Json::array();
   for (const ArmResult& arm : result.arms) arms.push_back(arm_json(arm, result.task));
-  return {{"task", name_of(result.task)},        {"seed", result.seed},
-          {"block_tokens", result.block_tokens}, {"tokens", result.tokens},
-          {"full_bytes", result.full_bytes},     {"arms", arms}};
+  return {{"task", name_of(result.task)},
+          {"seed", result.seed},
+          {"block_tokens", result.block_tokens},
+          {"tokens", result.tokens},
+          {"full_bytes", result.full_bytes},
+          {"grain_bytes", result.grain_bytes},
+          {"arms", arms}};
 }
 
 std::optional<InputResult> result_of(const Json& line) {

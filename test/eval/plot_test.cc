@@ -24,7 +24,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 void expect_well_formed(const std::string& svg) {
   EXPECT_EQ(svg.find("<svg "), 0u);
   std::size_t open = 0;
-  const std::regex tag("<(/?)[a-z]+( [a-z0-9-]+=\"[^\"<>]*\")*(/?)>");
+  const std::regex tag("<(/?)[a-z]+( [a-zA-Z0-9-]+=\"[^\"<>]*\")*(/?)>");
   std::size_t matched = 0;
   for (std::sregex_iterator it(svg.begin(), svg.end(), tag), end; it != end; ++it, ++matched) {
     if (!(*it)[1].str().empty()) {
