@@ -1,6 +1,6 @@
-// What repacking costs between the steps of 16 sequences of 2,048 tokens (30 layers of 3 KV heads of
-// 64: SmolLM2-135M) that lost half of their entries at random: planning, copying, installing, and
-// what is left to do when nothing was evicted.
+// What repacking costs between the steps of 16 sequences of 2,048 tokens (30 layers of 3 KV heads
+// of 64: SmolLM2-135M) that lost half of their entries at random: planning, copying, installing,
+// and what is left to do when nothing was evicted.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -27,8 +27,7 @@ void repack(benchmark::State& state) {
   const auto block_tokens = static_cast<std::uint32_t>(state.range(1));
   CacheOptions options;
   options.layers.assign(
-      kLayers,
-      {.kv_heads = kHeads, .query_heads = kHeads, .key_size = kSize, .value_size = kSize});
+      kLayers, {.kv_heads = kHeads, .query_heads = kHeads, .key_size = kSize, .value_size = kSize});
   options.budget_bytes = std::size_t{count} * kTokens * kLayers * kHeads * kSize * 5;
   options.block_tokens = block_tokens;
   options.repack.watermark = 1;

@@ -65,8 +65,8 @@ void print_markdown() {
   }
   for (const PolicyInfo& info : list_policies()) {
     std::printf("\n## %s\n\n%s.\n\n", info.name.c_str(), info.source.c_str());
-    std::printf("* Cost: %s.\n* When: %s.\n* When not: %s.\n* Options: `%s`\n",
-                info.cost.c_str(), info.when.c_str(), info.when_not.c_str(), info.options.c_str());
+    std::printf("* Cost: %s.\n* When: %s.\n* When not: %s.\n* Options: `%s`\n", info.cost.c_str(),
+                info.when.c_str(), info.when_not.c_str(), info.options.c_str());
   }
 }
 

@@ -19,8 +19,7 @@ using test::Ran;
 TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command :
-       {"run", "inspect", "policies", "demo", "bench", "tune", "eval"}) {
+  for (const char* command : {"run", "inspect", "policies", "demo", "bench", "tune", "eval"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
