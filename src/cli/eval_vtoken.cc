@@ -38,6 +38,18 @@ eval::VtokenOptions options_of(const VtokenFlags& flags) {
   return options;
 }
 
+eval::CapacityOptions capacity_of(const VtokenFlags& flags) {
+  eval::CapacityOptions options;
+  if (flags.quick) {
+    options.prompt = options.answer = 256;
+    options.requests = 6;
+    options.pools = {0.5};
+    options.policies = {"random"};
+  }
+  if (flags.full) options.seeds = 5;
+  return options;
+}
+
 int failed(const VtokenFlags& flags, const Status& status) {
   complain(status.message());
   if (flags.json) std::puts(dump(error_json(status)).c_str());
@@ -60,7 +72,17 @@ Result<eval::VtokenReport> evaluated(const VtokenFlags& flags) {
   options.on_progress = [&](double share, const std::string& doing) {
     progress.show(share, doing);
   };
-  return eval::evaluate_vtoken(*engine->model, engine->cache->options(), options);
+  const CacheOptions like = engine->cache->options();
+  Result<eval::VtokenReport> report = eval::evaluate_vtoken(*engine->model, like, options);
+  if (!report.ok()) return report;
+  eval::CapacityOptions capacity = capacity_of(flags);
+  capacity.text = text->text;
+  capacity.cancel = answering.cancel();
+  capacity.on_progress = options.on_progress;
+  Result<eval::CapacityReport> served = eval::measure_capacity(*engine->model, like, capacity);
+  if (!served.ok()) return served.status();
+  report->capacity = *std::move(served);
+  return report;
 }
 
 int eval_vtoken(const VtokenFlags& flags) {
@@ -93,7 +115,8 @@ Command add_eval_vtoken(CLI::App& app) {
   auto flags = std::make_shared<VtokenFlags>();
   add_model_flag(app, flags->engine)->required();
   app.add_flag("--quick", flags->quick, "Short controls: under 50 s with a small model");
-  app.add_flag("--full", flags->full, "Sequences of 4,096 tokens, more ratios");
+  app.add_flag("--full", flags->full,
+               "Sequences of 4,096 tokens, more ratios, five seeds of requests together");
   app.add_option("--text", flags->text, "Prose to read (default: openings of two novels)")
       ->type_name("FILE");
   app.add_option(

@@ -40,7 +40,7 @@ std::span<const RepackRun> RepackPlanner::runs(std::span<const Fill> blocks,
     reach(apart, cost_[best] + kBlockCost, best | kStayed);
     if (blocks[b] != kFixed) {
       const std::uint32_t entries = blocks[b];
-      const std::uint32_t copying = entries > sparse ? kBlockCost / 2 + entries : entries;
+      const std::uint32_t copying = entries > sparse ? kBlockCost / 4 + entries : entries;
       for (std::uint32_t level = 1; level <= block_tokens; ++level) {
         if (cost_[level] == kNever) continue;
         const bool opens = level + entries > block_tokens;

@@ -24,7 +24,7 @@ struct RepackRun {
 class RepackPlanner {
  public:
   // The runs that leave the fewest blocks, ascending.  Blocks fuller than `fullness` (0 to 1) are
-  // moved only where that frees another block, and at most one of them for each.
+  // moved only where that frees another block, fewer than four of them for each.
   std::span<const RepackRun> runs(std::span<const Fill> blocks, std::uint32_t block_tokens,
                                   double fullness);
 

@@ -9,7 +9,7 @@ namespace {
 
 // A way to go on: what is minimised first, entries moved, and the blocks it leaves.
 struct Way {
-  std::uint32_t cost = 0;   // two for a block, one for moving a full one
+  std::uint32_t cost = 0;   // four for a block, one for moving a full one
   std::uint32_t moved = 0;  // entries
   std::uint32_t blocks = 0;
 
@@ -19,7 +19,7 @@ struct Way {
 };
 
 Way add(Way way, std::uint32_t blocks, bool full, std::uint32_t moved) {
-  return {way.cost + 2 * blocks + (full ? 1 : 0), way.moved + moved, way.blocks + blocks};
+  return {way.cost + 4 * blocks + (full ? 1 : 0), way.moved + moved, way.blocks + blocks};
 }
 
 }  // namespace

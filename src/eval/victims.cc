@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "engine/budget.h"
 #include "eval/log.h"
 #include "eval/sequences.h"
 
@@ -151,6 +152,38 @@ Result<std::vector<Trace>> record(model::Model& model, Cache& cache,
     for (Run& run : runs) traces.push_back(std::move(run.trace));
   }
   return traces;
+}
+
+Result<Trace> record_unread(CacheOptions options, std::uint32_t length, const std::string& spec,
+                            double ratio) {
+  const Result<Policy> policy = make_policy(spec);
+  if (!policy.ok()) return policy.status();
+  if (!(policy->needs == Needs{})) {
+    return Status(Code::kInvalidArgument, "policy " + spec + " looks at more than positions");
+  }
+  options.budget_bytes =
+      engine::kv_bytes(options, length, options.max_rows) * 5 / 4 + (std::size_t{32} << 20);
+  const Result<std::unique_ptr<Cache>> cache = Cache::open(std::move(options));
+  if (!cache.ok()) return cache.status();
+  const Result<SequenceId> id = (*cache)->start();
+  if (!id.ok()) return id.status();
+  for (std::uint32_t at = 0; at < length;) {
+    const Segment rows{.sequence = *id,
+                       .rows = std::min((*cache)->options().max_rows, length - at)};
+    if (Status status = (*cache)->begin({&rows, 1}); !status.ok()) return status;
+    (*cache)->commit();
+    at += rows.rows;
+  }
+  const Result<LanePositions> before = live_positions(**cache, *id);
+  if (!before.ok()) return before.status();
+  const auto keep = static_cast<std::uint32_t>(std::round((1 - ratio) * length));
+  const Result<ShrinkReport> report = (*cache)->shrink(*id, *policy, keep);
+  if (!report.ok()) return report.status();
+  const Result<LanePositions> after = live_positions(**cache, *id);
+  if (!after.ok()) return after.status();
+  Trace trace{.policy = spec, .ratio = ratio, .length = length};
+  trace.reviews.push_back({length, without(*before, *after)});
+  return trace;
 }
 
 std::string victims_text(const std::vector<Trace>& traces) {

@@ -39,6 +39,11 @@ Result<std::vector<Trace>> record(model::Model& model, Cache& cache,
                                   const std::vector<double>& ratios, std::uint32_t keep_multiple,
                                   const RecordOptions& options);
 
+// Of a policy that looks at nothing but positions: one review at `length`, of rows that need not be
+// computed.  kInvalidArgument: a policy that looks at more.
+Result<Trace> record_unread(CacheOptions options, std::uint32_t length, const std::string& policy,
+                            double ratio);
+
 // A line {policy, ratio, step, layer, head, positions} per lane of each review.
 std::string victims_text(const std::vector<Trace>& traces);
 

@@ -17,6 +17,7 @@ using model::Token;
 constexpr std::size_t kMi = std::size_t{1} << 20;
 constexpr std::uint32_t kRows = 512;   // of a step
 constexpr std::uint32_t kAnswer = 64;  // rows that policies of the answer's attention look at
+constexpr std::uint32_t kFormulaBlocks = 200;  // of a lane
 constexpr std::uint32_t kLogitPrompt = 448, kLogitTokens = 512, kLogitRows = 32;
 
 constexpr const char* kRandom = "random:sinks=0,recent=0";
@@ -218,13 +219,20 @@ Status Experiment::sweep() {
 // What arithmetic says of random holes, and of the newest entries alone.
 Status Experiment::formula() {
   if (Status status = stage(0, "victims without protection"); !status.ok()) return status;
-  const RecordOptions how{.prompt = options_.tokens - kAnswer};
-  const Result<std::vector<Trace>> random =
-      recorded(16, options_.tokens, {kRandom}, options_.ratios, 1, how);
-  if (!random.ok()) return random.status();
-  if (Status status = replay_all(*random, kFormula, false, options_.blocks); !status.ok()) {
-    return status;
+  // Lanes of at least kFormulaBlocks, as a repack rounds up to a whole block.
+  for (const std::uint32_t block : options_.blocks) {
+    std::vector<Trace> random;
+    for (const double ratio : options_.ratios) {
+      CacheOptions options = like_;
+      options.block_tokens = block;
+      Result<Trace> trace =
+          record_unread(options, std::max(options_.tokens, kFormulaBlocks * block), kRandom, ratio);
+      if (!trace.ok()) return trace.status();
+      random.push_back(*std::move(trace));
+    }
+    if (Status status = replay_all(random, kFormula, false, {block}); !status.ok()) return status;
   }
+  const RecordOptions how{.prompt = options_.tokens - kAnswer};
   // The newest entries, to a whole block of every size: one hole, of whole blocks.
   const Result<std::vector<Trace>> recency =
       recorded(16, options_.tokens, {kRecency}, options_.ratios, 64, how);

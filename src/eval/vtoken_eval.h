@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/capacity.h"
 #include "eval/inputs.h"
 #include "eval/log.h"
 #include "eval/replay.h"
@@ -69,6 +70,7 @@ struct VtokenReport {
   std::vector<VtokenLogits> logits;
   std::uint64_t oracle_mismatches = 0;
   double random_saving_error_points = 0, control_saving = 0, idle_overhead = 0;
+  std::optional<CapacityReport> capacity{};
   std::vector<std::string> left_out;  // policies this build does not have
   std::vector<Trace> victims;         // with keep_victims
 };

@@ -27,11 +27,64 @@ struct Verdict {
   bool pass = false;
 };
 
+std::string times(double ratio) {
+  return fixed(ratio, 2) + " x";
+}
+
+void add_capacity(const CapacityReport& found, std::vector<Verdict>& all) {
+  const auto add = [&](const char* name, double threshold, double value, bool pass) {
+    all.push_back({name, times(threshold), times(value), pass});
+  };
+  add("requests together, repack to full: at least", kConcurrencyVsFullLeast,
+      found.concurrency_vs_full, found.concurrency_vs_full >= kConcurrencyVsFullLeast);
+  add("requests together, repack to whole: at least", kConcurrencyVsWholeLeast,
+      found.concurrency_vs_whole, found.concurrency_vs_whole >= kConcurrencyVsWholeLeast);
+  add("tokens a second, repack to whole: at least", kThroughputVsWholeLeast,
+      found.throughput_vs_whole, found.throughput_vs_whole >= kThroughputVsWholeLeast);
+  add("tokens a second, the worst cell: at least", kThroughputCellLeast,
+      found.worst_throughput_cell, found.worst_throughput_cell >= kThroughputCellLeast);
+  add("p95 of a request, repack to full: at most", kLatencyMost, found.latency_vs_full,
+      found.latency_vs_full <= kLatencyMost);
+}
+
+std::string capacity_page(const CapacityReport& found) {
+  std::string text =
+      "## Requests together and tokens a second\n\nAll requests arrive at once; what one needs is "
+      "measured alone, and the run holds the cell to it: nobody paused, preempted or restarted.\n\n"
+      "| policy | pool | seed | arm | requests together | tok/s | p95 of a request, s | moved |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  for (const CapacityCell& cell : found.cells) {
+    text += "| " + cell.policy + " | " + percent(cell.pool) + " | " + std::to_string(cell.seed) +
+            " | " + cell.arm + " | " + std::to_string(cell.concurrency) + " | " +
+            fixed(cell.tok_s, 1) + " | " + fixed(cell.latency_p95, 2) + " | " +
+            fixed(static_cast<double>(cell.moved_bytes) / (1 << 20), 1) + " MiB |\n";
+  }
+  return text + "\n";
+}
+
+Json capacity_json(const CapacityReport& found) {
+  Json cells = Json::array();
+  for (const CapacityCell& cell : found.cells) {
+    cells.push_back({{"policy", cell.policy},
+                     {"arm", cell.arm},
+                     {"pool", cell.pool},
+                     {"seed", cell.seed},
+                     {"pool_bytes", cell.pool_bytes},
+                     {"concurrency", cell.concurrency},
+                     {"tok_s", cell.tok_s},
+                     {"latency_p95", cell.latency_p95},
+                     {"moved_bytes", cell.moved_bytes},
+                     {"preemptions", cell.preemptions},
+                     {"pauses", cell.pauses}});
+  }
+  return cells;
+}
+
 std::vector<Verdict> verdicts(const VtokenReport& report) {
   const bool equal = std::ranges::all_of(report.logits, &VtokenLogits::bit_equal);
   const bool moved = std::ranges::all_of(
       report.logits, [](const VtokenLogits& logits) { return logits.moved_entries > 0; });
-  return {
+  std::vector<Verdict> all = {
       {"blocks equal the oracle", "0 cells differ",
        std::to_string(report.oracle_mismatches) + " of " + std::to_string(report.cells.size()) +
            " cells differ",
@@ -47,6 +100,8 @@ std::vector<Verdict> verdicts(const VtokenReport& report) {
       {"hooks where memory is ample", "under 1 % of a step's processor time",
        fixed(report.idle_overhead * 100, 3) + " %", report.idle_overhead <= kIdleOverheadMost},
   };
+  if (report.capacity) add_capacity(*report.capacity, all);
+  return all;
 }
 
 Json cell_json(const VtokenReport& report, const VtokenCell& cell) {
@@ -155,6 +210,7 @@ std::string page_of(const VtokenReport& report) {
       "## No protection, repacked as far as it goes\n\n" +
       cells_page(report, "formula") + "## The cache's defaults, each policy's protection\n\n" +
       cells_page(report, "default");
+  if (report.capacity) text += capacity_page(*report.capacity);
   for (const std::string& policy : report.left_out) {
     text += "Left out: " + policy + ", which this build does not have.\n";
   }
@@ -196,15 +252,23 @@ Json json_of(const VtokenReport& report) {
                       {"found", verdict.found},
                       {"pass", verdict.pass}});
   }
+  Json summary = {{"oracle_mismatches", report.oracle_mismatches},
+                  {"random_saving_error_points", report.random_saving_error_points},
+                  {"control_saving", report.control_saving}};
+  if (report.capacity) {
+    summary["concurrency_vs_full"] = report.capacity->concurrency_vs_full;
+    summary["concurrency_vs_whole"] = report.capacity->concurrency_vs_whole;
+    summary["throughput_vs_whole"] = report.capacity->throughput_vs_whole;
+    summary["throughput_worst_cell"] = report.capacity->worst_throughput_cell;
+    summary["latency_vs_full"] = report.capacity->latency_vs_full;
+  }
+  summary["idle_overhead"] = report.idle_overhead;
   return {{"quire_json", 1},
           {"model", report.model},
           {"cells", cells},
+          {"capacity", report.capacity ? capacity_json(*report.capacity) : Json::array()},
           {"logits", logits},
-          {"summary",
-           {{"oracle_mismatches", report.oracle_mismatches},
-            {"random_saving_error_points", report.random_saving_error_points},
-            {"control_saving", report.control_saving},
-            {"idle_overhead", report.idle_overhead}}},
+          {"summary", summary},
           {"checks", checks},
           {"left_out", report.left_out}};
 }

@@ -75,14 +75,14 @@ TEST(RepackTest, LeavesTheFewestBlocksAndMovesNothingFixed) {
 
 TEST(RepackTest, AFullBlockMovesOnlyWhereThatFreesAnother) {
   RepackPlanner planner;
-  const std::vector<Fill> bridge{4, 8, 4}, between{4, 4, 8, 4, 4}, two{4, 8, 8, 4};
+  const std::vector<Fill> bridge{4, 8, 4}, between{4, 4, 8, 4, 4}, four{4, 8, 8, 8, 8, 4};
   ASSERT_EQ(planner.runs(bridge, 8, 0.75).size(), 1u);
   EXPECT_EQ(planner.runs(bridge, 8, 0.75)[0].targets, 2u);
   const auto apart = planner.runs(between, 8, 0.75);
   ASSERT_EQ(apart.size(), 2u);
   EXPECT_EQ(apart[0].count, 2u);
   EXPECT_EQ(apart[1].first, 3u);
-  EXPECT_TRUE(planner.runs(two, 8, 0.75).empty()) << "two blocks copied for one";
+  EXPECT_TRUE(planner.runs(four, 8, 0.75).empty()) << "four full blocks copied for one";
   EXPECT_TRUE(planner.runs({}, 8, 0.75).empty());
 }
 

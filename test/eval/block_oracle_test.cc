@@ -44,7 +44,7 @@ std::uint32_t searched(const std::vector<std::uint32_t>& fills, std::uint32_t bl
       }
       const std::uint32_t needed = (entries + block_tokens - 1) / block_tokens;
       const bool merges = end - i > 1;
-      cost += 2 * needed + (merges ? full : 0);
+      cost += 4 * needed + (merges ? full : 0);
       moved += merges ? entries : 0;
       blocks += needed;
       i = end;
