@@ -220,8 +220,8 @@ TEST_F(ModelTest, NotANumberInAnIsolatedChunkIsItsOwn) {
       {.sequence = sequences[1], .tokens = good, .logit_rows = 1, .isolate = true}};
   std::vector<std::size_t> sizes;
   std::vector<float> logits;
-  const Status status = running.model->forward(
-      chunks, [&](std::size_t, std::uint32_t, std::span<const float> row) {
+  const Status status =
+      running.model->forward(chunks, [&](std::size_t, std::uint32_t, std::span<const float> row) {
         sizes.push_back(row.size());
         logits.assign(row.begin(), row.end());
       });
