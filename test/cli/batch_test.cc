@@ -122,32 +122,37 @@ TEST(Batch, AnswersInOpenAIsShapes) {
   EXPECT_EQ(answer["usage"]["completion_tokens"], 6);
 }
 
-// A pool for about two of them, so that some are preempted.
+// A pool for about two of them, and answers longer than what is set aside: some are preempted.
 TEST(Batch, DeterministicAnswersAreThoseOfEachRequestAlone) {
   std::vector<json> requests;
-  for (std::size_t i = 0; i < 6; ++i) {
-    requests.push_back(completion("r" + std::to_string(i), letters(40 + 25 * i, i), 90));
+  for (std::size_t i = 0; i < 4; ++i) {
+    requests.push_back(completion("r" + std::to_string(i), letters(40 + 25 * i, i), 400));
   }
   const auto all = batch("alone", lines_of(requests),
-                         {"--deterministic", "--budget", "640KiB", "--chunk", "64"});
-  ASSERT_EQ(all.size(), 6u);
-  for (std::size_t i = 0; i < 6; ++i) {
+                         {"--deterministic", "--budget", "800KiB", "--chunk", "64"});
+  ASSERT_EQ(all.size(), 4u);
+  int preemptions = 0;
+  for (const auto& [id, result] : all) {
+    preemptions += result["response"]["body"]["kv"]["preemptions"].get<int>();
+  }
+  EXPECT_GT(preemptions, 0);
+  for (std::size_t i = 0; i < 4; ++i) {
     const Ran ran = test::quire({"run", "-m", tiny_model(), "--threads", "1", "--raw", "--temp",
-                                 "0", "--ignore-eos", "-n", "90", "--json", "--deterministic", "-p",
-                                 letters(40 + 25 * i, i)});
+                                 "0", "--ignore-eos", "-n", "400", "--json", "--deterministic",
+                                 "-p", letters(40 + 25 * i, i)});
     EXPECT_EQ(text_of(all.at("r" + std::to_string(i))), json::parse(ran.out)["text"]) << i;
   }
 }
 
 TEST(Batch, AKilledRunGoesOnWhereItWas) {
   std::vector<json> requests;
-  for (std::size_t i = 0; i < 24; ++i) {
-    requests.push_back(completion("r" + std::to_string(i), letters(30 + i, i), 40));
+  for (std::size_t i = 0; i < 48; ++i) {
+    requests.push_back(completion("r" + std::to_string(i), letters(30 + i, i), 80));
   }
   const std::string lines = lines_of(requests);
   const std::vector<std::string> flags = {"--deterministic", "--max-running", "3"};
   const auto expected = batch("whole", lines, flags);
-  ASSERT_EQ(expected.size(), 24u);
+  ASSERT_EQ(expected.size(), 48u);
 
   const std::string input = folder().write("killed.jsonl", lines);
   const std::string output = folder().file("killed_out.jsonl");
@@ -157,7 +162,7 @@ TEST(Batch, AKilledRunGoesOnWhereItWas) {
     return static_cast<std::size_t>(std::ranges::count(text, '\n'));
   };
   std::size_t before = 0;
-  for (const std::size_t at : {3u, 9u, 16u}) {
+  for (const std::size_t at : {2u, 9u, 16u}) {
     Program program(arguments(input, output, flags));
     while (line_count() < at && !program.has_ended()) sched_yield();
     program.kill_now();
@@ -171,7 +176,7 @@ TEST(Batch, AKilledRunGoesOnWhereItWas) {
   EXPECT_EQ(last.status, 0) << last.err;
   EXPECT_TRUE(contains(last.err, "ended in half a line")) << last.err;
   const auto all = by_id(output);
-  ASSERT_EQ(all.size(), 24u);
+  ASSERT_EQ(all.size(), 48u);
   for (const auto& [id, result] : expected) EXPECT_EQ(text_of(all.at(id)), text_of(result)) << id;
 
   const std::string done = test::read_file(output);
@@ -182,7 +187,7 @@ TEST(Batch, AKilledRunGoesOnWhereItWas) {
 TEST(Batch, InterruptedItKeepsWhatIsDone) {
   std::vector<json> requests;
   for (std::size_t i = 0; i < 40; ++i) {
-    requests.push_back(completion("r" + std::to_string(i), letters(30 + i, i), 40));
+    requests.push_back(completion("r" + std::to_string(i), letters(30 + i, i), 80));
   }
   const std::string input = folder().write("interrupted.jsonl", lines_of(requests));
   const std::string output = folder().file("interrupted_out.jsonl");
