@@ -26,9 +26,14 @@ void find_lowest(std::span<const float> score, Ordinal begin, Ordinal end,
   float best = score[victims[0]];
   for (Ordinal i = begin + count; i < end; ++i) {
     if (score[i] >= best) continue;
-    std::pop_heap(victims.begin(), victims.end(), outlives);
-    victims.back() = i;
-    std::push_heap(victims.begin(), victims.end(), outlives);
+    // i takes the top's place and sinks to where it belongs.
+    std::size_t hole = 0;
+    for (std::size_t child; (child = 2 * hole + 1) < count; hole = child) {
+      if (child + 1 < count && outlives(victims[child], victims[child + 1])) ++child;
+      if (!outlives(i, victims[child])) break;
+      victims[hole] = victims[child];
+    }
+    victims[hole] = i;
     best = score[victims[0]];
   }
   std::ranges::sort(victims);
