@@ -167,7 +167,10 @@ int bench(const BenchFlags& flags) {
 Command add_bench(CLI::App& app) {
   auto flags = std::make_shared<BenchFlags>();
   add_bench_flags(app, *flags);
-  return [flags] { return bench(*flags); };
+  CLI::App* serve = app.add_subcommand(
+      "serve", "Requests that arrive by a trace: latencies, goodput, concurrency, bytes");
+  const Command run_serve = add_bench_serve(*serve);
+  return [=] { return serve->parsed() ? run_serve() : bench(*flags); };
 }
 
 }  // namespace quire::cli

@@ -124,7 +124,7 @@ std::vector<BenchRow> listed_rows(const BenchFlags& flags) {
 }  // namespace
 
 void add_bench_flags(CLI::App& app, BenchFlags& flags) {
-  add_model_flag(app, flags.engine)->required();
+  add_model_flag(app, flags.engine);
   add_what(app, flags);
   add_how(app, flags);
 }
@@ -149,6 +149,7 @@ std::vector<BenchRow> bench_rows(const BenchFlags& flags) {
 
 Status check(const BenchFlags& flags) {
   const auto refuse = [](const std::string& text) { return Status(Code::kInvalidArgument, text); };
+  if (flags.engine.model.empty()) return refuse("--model is required");
   if (!flags.tests.empty() && crossed(flags)) {
     return refuse("--tests: names every row; -p, -n, -d and --parallel do so, too");
   }

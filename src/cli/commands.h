@@ -14,6 +14,7 @@ Command add_inspect(CLI::App& app);
 Command add_policies(CLI::App& app);
 Command add_demo(CLI::App& app);
 Command add_bench(CLI::App& app);
+Command add_bench_serve(CLI::App& app);
 Command add_eval(CLI::App& app);
 Command add_tune(CLI::App& app);
 

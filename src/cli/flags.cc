@@ -65,17 +65,32 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
   add_number(app, "--ctx", flags.context, 0u, 1u << 24,
              "Tokens of prompt and answer, at most; 0: the model's");
   add_number(app, "--threads", flags.threads, 0u, 1024u, "Threads; 0: the machine's cores");
-  app.add_option("--block-tokens", flags.block_tokens, "Tokens of a cache block: 8, 16, 32, 64")
+  app.add_option("--block-tokens,--block", flags.block_tokens,
+                 "Tokens of a cache block: 8, 16, 32, 64")
       ->type_name("N")
       ->check([](const std::string& text) -> std::string {
         if (text == "8" || text == "16" || text == "32" || text == "64") return {};
         return "\"" + text + "\" is none of 8, 16, 32, 64";
       })
       ->capture_default_str();
+  app.add_option("--reclaim", flags.reclaim,
+                 "When dropped entries' bytes are free again: never (with their sequence), whole\n"
+                 "(with the last entry of a block), repack (survivors move together)")
+      ->type_name("WHEN")
+      ->check([](const std::string& text) -> std::string {
+        if (text == "never" || text == "whole" || text == "repack") return {};
+        return "\"" + text + "\" is none of never, whole, repack";
+      })
+      ->capture_default_str();
   add_number(app, "--chunk", flags.chunk, 1u, 4096u, "Prompt tokens computed in one step, at most");
   app.add_flag("--deterministic", flags.deterministic,
                "One linear path for every row count: bit-equal logits however the prompt is cut");
   add_tune_flag(app, flags);
+}
+
+Reclaim reclaim_of(const std::string& name) {
+  if (name == "never") return Reclaim::kNever;
+  return name == "whole" ? Reclaim::kWhole : Reclaim::kRepack;
 }
 
 KvType kv_type_of(const std::string& name) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "quire/cache.h"
 #include "quire/types.h"
 
 namespace quire::cli {
@@ -14,6 +15,7 @@ struct EngineFlags {
   std::string model;
   std::string budget;  // empty: the context's bytes, at most half of the free memory
   std::string kv_type = "f16";
+  std::string reclaim = "repack";
   std::string tune;           // a table of `quire tune`; empty: the defaults in the source
   std::uint32_t context = 0;  // 0: the model's
   std::uint32_t threads = 0;  // 0: the machine's cores
@@ -40,5 +42,6 @@ extern template CLI::Option* add_number<float>(CLI::App&, const char*, float&, f
                                                const std::string&);
 
 KvType kv_type_of(const std::string& name);
+Reclaim reclaim_of(const std::string& name);
 
 }  // namespace quire::cli

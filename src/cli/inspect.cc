@@ -67,6 +67,7 @@ json defaults_json() {
           {"ctx", "the model's"},
           {"threads", "the machine's cores"},
           {"block_tokens", run.engine.block_tokens},
+          {"reclaim", run.engine.reclaim},
           {"chunk", run.engine.chunk},
           {"deterministic", run.engine.deterministic},
           {"max_tokens", run.max_tokens},

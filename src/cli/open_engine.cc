@@ -44,7 +44,8 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
                        .max_rows = flags.chunk,
                        .isa = *isa,
                        .chunk_kernels = !flags.deterministic,
-                       .attend_chunk_rows = tuning.attend_chunk_rows};
+                       .attend_chunk_rows = tuning.attend_chunk_rows,
+                       .reclaim = reclaim_of(flags.reclaim)};
   if (flags.budget.empty()) {
     const std::uint32_t context =
         flags.context == 0 ? info.context : std::min(flags.context, info.context);

@@ -68,6 +68,7 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"inspect", "-m", "x", "--budget", "0"}, "--budget: \"0\""},
       {{"policies", "--long"}, "--long"},
       {{"bench"}, "--model is required"},
+      {{"run", "-m", "x", "--reclaim", "soon"}, "--reclaim: \"soon\" is none of never, whole"},
       {{"bench", "-m", "x", "--tests", "pp512,tg0"}, "--tests: \"tg0\" is not a test such as"},
       {{"bench", "-m", "x", "--tests", "pp512,"}, "--tests: \"\" is not a test"},
       {{"bench", "-m", "x", "--tests", "pp8", "-p", "8"}, "--tests: names every row"},
