@@ -49,7 +49,7 @@ class Loop final : public Engine, private Room {
   void compute(std::vector<Work> work);
   Status forward(std::span<const Work> work);
   void refused(Generation& request, Status status);
-  bool make_way(const Generation& request);
+  bool make_way(Generation& request);
   void repack();
   void sweep();
   void finish(Owned request);
@@ -350,12 +350,17 @@ void Loop::refused(Generation& request, Status status) {
   request.end(Finish::kError, std::move(status));
 }
 
-bool Loop::make_way(const Generation& request) {
+bool Loop::make_way(Generation& request) {
   for (auto last = running_.rbegin(); last != running_.rend(); ++last) {
     Generation& victim = *last->second;
     if (victim.id() == request.id()) break;
     if (victim.ended() || !victim.candidate(0).droppable) continue;
     preempt(victim.id());
+    return true;
+  }
+  // Alone, and what was there before has cut the pool's slabs up: read again into an empty pool.
+  if (running_.size() == 1 && request.candidate(0).droppable && request.may_begin_anew()) {
+    preempt(request.id());
     return true;
   }
   ++stats_.pauses;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -49,6 +50,8 @@ class Generation {
   void drop();                // unless it is the caller's
   void admitted(double now);  // its first rows are about to run
   void preempt();             // to be read again
+  // True once: a request that found no room although it is alone is not read again for ever.
+  bool may_begin_anew() { return !std::exchange(anew_, true); }
   Status cut(std::size_t missing_bytes, bool alone);
   std::uint32_t read() const { return read_; }
   // Rows of its tokens that were computed before and are to be computed again.
@@ -106,7 +109,7 @@ class Generation {
   std::uint32_t shown_ = 0;  // prompt tokens that on_prompt knows of
   std::optional<SequenceId> sequence_;
   bool whole_ = true;
-  bool begun_ = false, ended_ = false, cancelled_ = false;
+  bool begun_ = false, ended_ = false, cancelled_ = false, anew_ = false;
   double submitted_, started_ = 0, first_ = 0;
   Answer answer_;
 };

@@ -314,33 +314,24 @@ TEST(MovesTest, PlansOnlyWhenAskedForByTheOptions) {
     const char* what;
     Reclaim reclaim;
     RepackOptions repack;
+    int percent;  // evicted
     bool plans;
   };
-  for (const Case& c : {Case{"never", Reclaim::kNever, kEager, false},
-                        Case{"whole", Reclaim::kWhole, kEager, false},
-                        Case{"ample memory",
-                             Reclaim::kRepack,
-                             {.waste = 0, .fullness = 1, .watermark = 0.5f},
-                             false},
-                        Case{"not wasteful",
-                             Reclaim::kRepack,
-                             {.waste = 0.5f, .fullness = 1, .watermark = 1},
-                             false},
-                        Case{"too full to move",
-                             Reclaim::kRepack,
-                             {.waste = 0, .fullness = 0.1f, .watermark = 1},
-                             false},
-                        Case{"defaults at half",
-                             Reclaim::kRepack,
-                             {.waste = 0.25f, .fullness = 0.75f, .watermark = 1},
-                             true}}) {
+  constexpr Reclaim kRepack = Reclaim::kRepack;
+  for (const Case& c :
+       {Case{"never", Reclaim::kNever, kEager, 45, false},
+        Case{"whole", Reclaim::kWhole, kEager, 45, false},
+        Case{"ample", kRepack, {.waste = 0, .fullness = 1, .watermark = 0.5f}, 45, false},
+        Case{"dense", kRepack, {.waste = 0.5f, .fullness = 1, .watermark = 1}, 20, false},
+        Case{"full", kRepack, {.waste = 0, .fullness = 0.1f, .watermark = 1}, 9, false},
+        Case{"defaults", kRepack, {.watermark = 1}, 45, true}}) {
     SCOPED_TRACE(c.what);
     CacheOptions given = options(c.reclaim);
     given.repack = c.repack;
     const std::unique_ptr<Cache> cache = open_cache(given);
     const SequenceId id = start(*cache);
     read(*cache, id, 5, 0, 320, 320, nullptr);
-    evict_at_random(*cache, id, 9, std::strcmp(c.what, "not wasteful") == 0 ? 20 : 45);
+    evict_at_random(*cache, id, 9, c.percent);
     EXPECT_EQ(cache->plan_moves(1 << 30).plans > 0, c.plans);
     cache->check_invariants();
   }
