@@ -107,7 +107,9 @@ TEST(ServeTrace, NoTwoPromptsShareTheirFirstToken) {
       EXPECT_EQ(prompt, maker.make(i, 20));
       EXPECT_TRUE(first.insert(prompt[0]).second) << i;
       EXPECT_EQ(prompt[1] >= 1000, real);
-      if (real) EXPECT_EQ((prompt[2] - prompt[1] + 200) % 200, 1);
+      if (real) {
+        EXPECT_EQ((prompt[2] - prompt[1] + 200) % 200, 1);
+      }
     }
   }
 }
