@@ -143,6 +143,7 @@ Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
   if (flags.quick) options.inputs.questions = 4;
   if (flags.policies.empty()) {
     for (const PolicyInfo& info : list_policies()) options.policies.push_back(info.name);
+    std::erase(options.policies, eval::kFull);
   } else {
     options.policies = eval::split_policies(flags.policies);
   }

@@ -44,13 +44,13 @@ class Examination {
         progress_(progress),
         prompts_(model, cache, input.document, options.chunk) {}
 
-  Status run(std::map<std::string, std::uint32_t>& last_entries);
+  Status run();
 
  private:
   std::uint32_t length() const { return static_cast<std::uint32_t>(input_.document.size()); }
   bool cancelled() const { return cancel_ != nullptr && cancel_->load(); }
   Status look_ahead();
-  Status enter(std::map<std::string, std::uint32_t>& last_entries);
+  Status enter();
   Status measure_full();
   Result<std::uint64_t> bytes_of(const Entrant& entrant, std::uint32_t entries, ArmResult& out);
   Status cut(const Held& sequence, const Entrant& entrant) const;
@@ -149,7 +149,7 @@ Result<std::uint64_t> Examination::bytes_of(const Entrant& entrant, std::uint32_
   return stats->bytes;
 }
 
-Status Examination::enter(std::map<std::string, std::uint32_t>& last_entries) {
+Status Examination::enter() {
   for (const Arm& arm : options_.arms) {
     if (cancelled()) return {Code::kCancelled, "cancelled"};
     progress_(static_cast<double>(entrants_.size()) / static_cast<double>(options_.arms.size()) / 3,
@@ -170,12 +170,11 @@ Status Examination::enter(std::map<std::string, std::uint32_t>& last_entries) {
     out.target = static_cast<std::uint64_t>(arm.keep * static_cast<double>(result_.full_bytes));
     if (entrant.policy) {
       const auto share = static_cast<std::uint32_t>(arm.keep * length());
-      std::uint32_t& last = last_entries[arm.policy + "@" + std::to_string(arm.keep)];
       const BytesOf bytes = [&](std::uint32_t entries) { return bytes_of(entrant, entries, out); };
-      const Result<Kept> kept = find_keep(bytes, out.target, 1, length(), last != 0 ? last : share,
-                                          cache_.options().block_tokens);
+      const Result<Kept> kept =
+          find_keep(bytes, out.target, 1, length(), share, cache_.options().block_tokens);
       if (!kept.ok()) return named(arm, kept.status());
-      entrant.entries = last = kept->entries;
+      entrant.entries = kept->entries;
       out.reachable = kept->reachable;
       const Protection& protect = entrant.policy->protect;
       out.only_protected = kept->entries <= protect.sinks + protect.recent;
@@ -240,7 +239,7 @@ Status Examination::score_answers(const Held& full, std::span<const Held> arms, 
   std::vector<QuestionScore> score(arms.size());
   std::vector<std::string> said(arms.size()), full_said(arms.size());
   const auto answer_rows = static_cast<double>(asked.answer.size());
-  const Status status = contest_.step(model_, full, arms, rows, asked.answer,
+  const Status status = contest_.step(model_, full, arms, rows, asked.answer, {},
                                       [&](std::size_t arm, std::size_t, const RowScore& row) {
                                         score[arm].log_p -= row.nll / answer_rows;
                                         score[arm].full_log_p -= row.full_nll / answer_rows;
@@ -334,14 +333,14 @@ Status Examination::aware() {
   return {};
 }
 
-Status Examination::run(std::map<std::string, std::uint32_t>& last_entries) {
+Status Examination::run() {
   if (Status status = measure_full(); !status.ok()) return status;
   const bool oracle =
       std::ranges::find(options_.arms, kOracle, &Arm::policy) != options_.arms.end();
   if (oracle) {
     if (Status status = look_ahead(); !status.ok()) return status;
   }
-  if (Status status = enter(last_entries); !status.ok()) return status;
+  if (Status status = enter(); !status.ok()) return status;
   std::size_t rows = cache_.options().block_tokens;
   for (const Asked& asked : input_.asked) {
     rows = std::max(rows, asked.prompt.size() + asked.answer.size());
@@ -374,7 +373,7 @@ Result<InputResult> Examiner::examine(Task task, std::uint32_t seed, const Input
                      .block_tokens = cache_.options().block_tokens,
                      .tokens = static_cast<std::uint32_t>(input.document.size())};
   Examination examination(model_, cache_, shadow_, options_, input, result, cancel, on_progress);
-  if (Status status = examination.run(last_entries_); !status.ok()) return status;
+  if (Status status = examination.run(); !status.ok()) return status;
   return result;
 }
 

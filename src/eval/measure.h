@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -72,7 +71,6 @@ class Examiner {
   Cache& cache_;
   Shadow& shadow_;
   const MeasureOptions options_;
-  std::map<std::string, std::uint32_t> last_entries_;  // where the search for a keep begins
 };
 
 }  // namespace quire::eval

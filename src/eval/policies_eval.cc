@@ -11,10 +11,7 @@ namespace quire::eval {
 namespace {
 
 constexpr std::size_t kMi = std::size_t{1} << 20;
-constexpr std::uint32_t kRows = 512;  // of a step
-// Readings of one document under different needs: none, all rows, last rows (and where their window
-// begins), answer rows, and what other policies may ask for.
-constexpr std::size_t kReadings = 6;
+constexpr std::uint32_t kRows = 512;            // of a step
 constexpr std::uint32_t kQuestionTokens = 128;  // of a question and its answer, at most
 
 Json header_of(const model::Model& model, const std::string& fingerprint,
@@ -42,10 +39,19 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
 
 // Bytes that one input needs at once: its readings, and what each arm of a step holds alone.
 std::size_t reckoned_budget(const CacheOptions& like, const PoliciesOptions& options,
-                            std::size_t arms) {
+                            const std::vector<Arm>& compared) {
+  // A reading for each kind of needs, the oracle's, and one on its way.
+  std::vector<Needs> needs;
+  for (const Arm& arm : compared) {
+    const Result<Policy> policy = make_policy(arm.policy);
+    if (policy.ok() && std::ranges::find(needs, policy->needs) == needs.end()) {
+      needs.push_back(policy->needs);
+    }
+  }
+  const std::size_t arms = compared.size(), readings = needs.size() + 3;
   const std::uint32_t added = std::max(options.inputs.continuation, kQuestionTokens);
   const std::size_t reading =
-      engine::kv_bytes(like, options.inputs.tokens + added, like.max_rows) * kReadings;
+      engine::kv_bytes(like, options.inputs.tokens + added, like.max_rows) * readings;
   const std::size_t alone = engine::kv_bytes(like, added + 2 * 64, like.max_rows) * (arms + 1);
   // Tables and sums of arms that were cut are a tenth of what they were cut from.
   const std::size_t tables =
@@ -130,8 +136,8 @@ Status Evaluation::open_caches(std::uint32_t block) {
   examiner_.reset();
   cache_.reset();
   like_.block_tokens = block;
-  like_.budget_bytes = options_.budget_bytes != 0 ? options_.budget_bytes
-                                                  : reckoned_budget(like_, options_, arms_.size());
+  like_.budget_bytes =
+      options_.budget_bytes != 0 ? options_.budget_bytes : reckoned_budget(like_, options_, arms_);
   Result<std::unique_ptr<Cache>> cache = Cache::open(like_);
   if (!cache.ok()) return cache.status();
   cache_ = *std::move(cache);
