@@ -208,9 +208,15 @@ Status Examination::prose(std::size_t first, std::size_t count) {
   for (std::size_t done = 0; done + 1 < text.size(); done += block) {
     if (cancelled()) return {Code::kCancelled, "cancelled"};
     const std::size_t rows = std::min(block, text.size() - 1 - done);
+    std::vector<std::uint32_t> window_rows(count, 0);  // those before the review that follows
+    for (std::size_t a = 0; a < count; ++a) {
+      const Needs& needs = entrants_[first + a].needs;
+      if (needs.tap != Tap::kLastRows || !needs.answer_window) continue;
+      window_rows[a] = std::min(static_cast<std::uint32_t>(rows), needs.window);
+    }
     const Status status =
         contest_.step(model_, *full, arms, text.subspan(done, rows), text.subspan(done + 1, rows),
-                      [&](std::size_t arm, std::size_t, const RowScore& row) {
+                      window_rows, [&](std::size_t arm, std::size_t, const RowScore& row) {
                         ProseScore& sum = result_.arms[first + arm].prose;
                         sum.nll += row.nll;
                         sum.full_nll += row.full_nll;
