@@ -1,0 +1,32 @@
+// Reads arbitrary bytes as both kinds of bodies: a request whose numbers are in range, or a
+// refusal, never a crash.
+//
+//   build/fuzz/fuzz/quire_body_fuzz -max_len=4096 -max_total_time=60
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "cli/openai_body.h"
+
+namespace {
+
+constexpr std::size_t kMost = 1 << 16;
+
+void read(const nlohmann::json& object, quire::cli::Endpoint endpoint) {
+  quire::cli::Body body{.endpoint = endpoint};
+  const quire::Status status = quire::cli::read_body(object, body);
+  if (status.ok() && body.messages.empty() && endpoint == quire::cli::Endpoint::kChat) std::abort();
+  if (status.ok() && body.request.options.max_tokens > 1u << 24) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const quire::Result<nlohmann::json> object = quire::cli::parse_json(text, kMost);
+  if (!object.ok()) return 0;
+  read(*object, quire::cli::Endpoint::kChat);
+  read(*object, quire::cli::Endpoint::kCompletions);
+  return 0;
+}
