@@ -22,8 +22,8 @@ OracleBlocks oracle_blocks(const LanePositions& live, std::uint32_t length,
                            std::uint32_t block_tokens, const RepackOptions& options);
 
 // The fewest blocks that neighbours with `fills` live entries (each 1 to block_tokens) can become
-// in order.  Blocks fuller than `fullness` move only where that frees another block, fewer than four of
-// them for each freed.
+// in order.  Blocks fuller than `fullness` move only where that frees another block, fewer than
+// four of them for each freed.
 std::uint32_t fewest_blocks(std::span<const std::uint32_t> fills, std::uint32_t block_tokens,
                             double fullness);
 

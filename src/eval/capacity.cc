@@ -123,6 +123,7 @@ Result<Run> Capacity::run(const CacheOptions& options, const std::optional<Polic
                               .amount = 100 * (1 - options_.evicted)};
     }
     request.options.sampler.temperature = 0;
+    request.options.make_sampler = options_.make_sampler;
     request.options.stop_at_end = false;
     request.options.cancel = options_.cancel;
     request.on_done = [&](engine::RequestId, const engine::Answer& answer) {

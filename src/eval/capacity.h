@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct CapacityOptions {
   double evicted = 0.5;
   std::vector<double> pools = {0.35, 0.5};  // of what all requests would hold
   std::vector<std::string> policies = {"random", "h2o"};
+  // As in engine::GenerateOptions; null: the model's own, greedy.
+  std::function<Result<std::unique_ptr<model::Sampler>>(const model::Model& model,
+                                                        const model::SamplerOptions& options)>
+      make_sampler{};
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(double share, const std::string& doing)> on_progress{};
 };
