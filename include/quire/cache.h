@@ -195,6 +195,8 @@ class Cache {
   virtual Result<std::vector<float>> tap(SequenceId sequence, std::uint32_t layer,
                                          std::uint32_t head) const = 0;
 
+  // Positions ever appended: SequenceStats::tokens_seen, without counting the rest.
+  virtual Result<std::uint32_t> length(SequenceId sequence) const = 0;
   virtual CacheStats stats() const = 0;
   virtual Result<SequenceStats> stats(SequenceId sequence) const = 0;
   virtual const CacheOptions& options() const = 0;

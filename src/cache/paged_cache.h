@@ -57,6 +57,7 @@ class PagedCache final : public Cache {
   Result<std::vector<float>> tap(SequenceId sequence, std::uint32_t layer,
                                  std::uint32_t head) const override;
 
+  Result<std::uint32_t> length(SequenceId sequence) const override;
   CacheStats stats() const override;
   Result<SequenceStats> stats(SequenceId sequence) const override;
   const CacheOptions& options() const override { return options_; }

@@ -145,6 +145,12 @@ Status PagedCache::evict(SequenceId id, std::uint32_t layer, std::uint32_t head,
 
 // --- counts ---
 
+Result<std::uint32_t> PagedCache::length(SequenceId id) const {
+  const Result<Sequence*> sequence = find(id);
+  if (!sequence.ok()) return sequence.status();
+  return (*sequence)->length;
+}
+
 CacheStats PagedCache::stats() const {
   const PoolBytes bytes = pool_.bytes();
   return {.budget_bytes = bytes.budget,

@@ -162,12 +162,12 @@ Status GgufModel::plan(std::span<const Chunk> chunks) {
     if (chunk.logit_rows > chunk.tokens.size()) {
       return {Code::kInvalidArgument, "logit_rows is more than the chunk's rows"};
     }
-    Result<SequenceStats> sequence = step_.cache->stats(chunk.sequence);
-    if (!sequence.ok()) return sequence.status();
+    const Result<std::uint32_t> length = step_.cache->length(chunk.sequence);
+    if (!length.ok()) return length.status();
     const auto rows = static_cast<std::uint32_t>(chunk.tokens.size());
-    if (sequence->tokens_seen > shape_.context || rows > shape_.context - sequence->tokens_seen) {
+    if (*length > shape_.context || rows > shape_.context - *length) {
       return {Code::kInvalidArgument,
-              "the sequence would reach position " + std::to_string(sequence->tokens_seen + rows) +
+              "the sequence would reach position " + std::to_string(*length + rows) +
                   ", beyond the model's context of " + std::to_string(shape_.context)};
     }
     segments_.push_back({.sequence = chunk.sequence,
@@ -185,7 +185,7 @@ Status GgufModel::plan(std::span<const Chunk> chunks) {
         wanted_.push_back({static_cast<std::uint32_t>(tokens_.size()), i, row, chunk.isolate});
       }
       tokens_.push_back(token);
-      positions_.push_back(static_cast<std::int32_t>(sequence->tokens_seen + row));
+      positions_.push_back(static_cast<std::int32_t>(*length + row));
     }
   }
   if (tokens_.empty()) return {Code::kInvalidArgument, "a step without rows"};

@@ -84,6 +84,9 @@ class Recorder final : public Cache {
                                  std::uint32_t head) const override {
     return cache_.tap(sequence, layer, head);
   }
+  Result<std::uint32_t> length(SequenceId sequence) const override {
+    return cache_.length(sequence);
+  }
   CacheStats stats() const override { return cache_.stats(); }
   Result<SequenceStats> stats(SequenceId sequence) const override { return cache_.stats(sequence); }
   const CacheOptions& options() const override { return cache_.options(); }
