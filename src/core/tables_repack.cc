@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <tuple>
 
 #include "core/tables.h"
 #include "quire/check.h"
@@ -117,7 +118,10 @@ MovesPlanned Tables::plan_moves(const RepackOptions& options, std::size_t copy_b
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot] != nullptr) add_candidates(*slots_[slot], options.waste);
   }
-  std::ranges::stable_sort(candidates_, std::ranges::greater{}, &Candidate::gain);
+  std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
+    return std::tie(b.gain, a.sequence->slot, a.at.group, a.at.lane) <
+           std::tie(a.gain, b.sequence->slot, b.at.group, b.at.lane);
+  });
   for (const Candidate& candidate : candidates_) {
     if (planned.bytes >= copy_bytes) break;
     if (!plan_lane(candidate, options.fullness, planned)) break;

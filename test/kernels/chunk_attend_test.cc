@@ -3,6 +3,7 @@
 // Method: random lanes with NaN and infinity in every slot that holds nothing, against attention in
 // double precision; memcmp with the exact kernels where they must be used.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 
@@ -80,7 +81,8 @@ TEST_F(ChunkAttendTest, ValuesThatAreNoNumbersStayWithTheRowsThatSeeThem) {
     c.key_type = c.value_type = pick_of(random, {KvType::kF16, KvType::kBF16, KvType::kF32});
     Text text(c, random);
     const Lane clean = Lane::as_appended(c, text, reference_kernels(), random);
-    const Position poisoned = pick(random, c.length - c.tokens - 20, c.length - 1);
+    const std::uint32_t before = std::min(c.length - c.tokens, 20u);  // rows
+    const Position poisoned = pick(random, c.length - c.tokens - before, c.length - 1);
     text.v[std::size_t{poisoned} * c.value_size + pick(random, 0, c.value_size - 1)] =
         poisons[static_cast<std::size_t>(i) % 4];
     const Lane lane = Lane::as_appended(c, text, reference_kernels(), random);
