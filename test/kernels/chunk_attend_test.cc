@@ -3,8 +3,8 @@
 // Method: random lanes with NaN and infinity in every slot that holds nothing, against attention in
 // double precision; memcmp with the exact kernels where they must be used.
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/lane_case.h"
