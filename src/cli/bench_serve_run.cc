@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "quire/check.h"
+
 namespace quire::cli {
 namespace {
 
@@ -65,11 +67,13 @@ Status Served::open(Engine& engine) {
 }
 
 Status Served::run() {
-  start_ = Clock::now();
   while (ended_ < record_.requests.size()) {
     if (run_.cancel != nullptr && run_.cancel->load()) return {Code::kCancelled, "cancelled"};
     while (due()) submit(next_++);
-    if (!engine_->step()) wait_for_next();
+    if (!engine_->step()) {
+      QUIRE_CHECK(next_ < run_.trace.size() || ended_ == next_);  // nobody is forgotten
+      wait_for_next();
+    }
     if (run_.on_progress) run_.on_progress(ended_, engine_->stats().running);
   }
   return {};

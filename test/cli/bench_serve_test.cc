@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/program.h"
 #include "cli/bench_serve_summary.h"
 #include "cli/bench_serve_trace.h"
+#include "cli/program.h"
 
 namespace quire::cli {
 namespace {
@@ -108,7 +108,7 @@ TEST(ServeTrace, NoTwoPromptsShareTheirFirstToken) {
       EXPECT_TRUE(first.insert(prompt[0]).second) << i;
       EXPECT_EQ(prompt[1] >= 1000, real);
       if (real) {
-        EXPECT_EQ((prompt[2] - prompt[1] + 200) % 200, 1);
+        EXPECT_EQ((prompt[2] - prompt[1] + 200) % 200, 1) << "the text goes on";
       }
     }
   }
