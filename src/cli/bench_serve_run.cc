@@ -67,7 +67,6 @@ Status Served::open(Engine& engine) {
 }
 
 Status Served::run() {
-  start_ = Clock::now();
   while (ended_ < record_.requests.size()) {
     if (run_.cancel != nullptr && run_.cancel->load()) return {Code::kCancelled, "cancelled"};
     while (due()) submit(next_++);
