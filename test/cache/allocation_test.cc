@@ -32,6 +32,11 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
+// std::stable_sort asks like this.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  if (counting) ++allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
