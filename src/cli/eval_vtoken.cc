@@ -41,7 +41,7 @@ eval::VtokenOptions options_of(const VtokenFlags& flags) {
 eval::CapacityOptions capacity_of(const VtokenFlags& flags) {
   eval::CapacityOptions options;
   if (flags.quick) {
-    options.prompt = options.answer = 256;
+    options.prompt = options.answer = 192;
     options.requests = 6;
     options.pools = {0.5};
     options.policies = {"random"};
