@@ -377,8 +377,11 @@ void Loop::repack() {
     read += static_cast<double>(candidate.context);
     lossy = lossy || !candidate.exact;
   }
-  const double bytes = read * static_cast<double>(entry_bytes_) * options_.repack_share;
-  if (!lossy || bytes < 1) return;
+  // Beside the share of what attention reads, as much as the step wrote: a prompt's review leaves
+  // more to move than the few answers beside it read.
+  const double written = report_.prompt_rows + report_.answer_rows;
+  const double bytes = (read * options_.repack_share + written) * static_cast<double>(entry_bytes_);
+  if (!lossy || options_.repack_share == 0) return;
   const auto most = static_cast<std::size_t>(bytes);
   if (cache_.plan_moves(most).plans > 0) cache_.copy_moves(most);
   cache_.install_moves();

@@ -58,7 +58,8 @@ struct EngineOptions {
   // keep their pace; 0: no limit.
   double step_seconds = 0;
   StepCost cost{};
-  // Bytes that repacking may copy between two steps, as a share of those attention reads in one.
+  // Bytes that repacking may copy between two steps, as a share of those attention reads in one,
+  // beside those the step wrote; 0: nothing is repacked.
   double repack_share = 0.02;
   std::function<double()> clock{};    // seconds, monotonic; null: the steady clock
   const QueueOrder* order = nullptr;  // null: FirstCome(ageing_seconds)
