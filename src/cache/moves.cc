@@ -7,8 +7,7 @@ namespace quire {
 
 MovesReport PagedCache::plan_moves(std::size_t copy_bytes) {
   if (tables_.growing()) return {};
-  const MovesPlanned planned = tables_.plan_moves(options_.repack, copy_bytes);
-  return {planned.plans, planned.entries, planned.bytes, planned.blocks};
+  return tables_.plan_moves(options_.repack, copy_bytes);
 }
 
 std::size_t PagedCache::copy_moves(std::size_t bytes) {
@@ -37,7 +36,7 @@ std::size_t PagedCache::copy_moves(std::size_t bytes) {
 
 void PagedCache::install_moves() {
   if (tables_.growing()) return;
-  const MovesDone done = tables_.install_moves();
+  const MovesReport done = tables_.install_moves();
   moved_.plans += done.plans;
   moved_.entries += done.entries;
   moved_.bytes += done.bytes;

@@ -23,18 +23,8 @@ void add_numbers(CLI::App& app, const char* flag, std::vector<std::uint32_t>& nu
       });
 }
 
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> found;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t end = std::min(list.find(',', at), list.size());
-    found.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return found;
-}
-
 std::string check_tests(const std::string& list) {
-  for (const std::string& word : words(list)) {
+  for (const std::string& word : split_list(list)) {
     if (const Result<BenchRow> row = parse_bench_row(word); !row.ok()) {
       return row.status().message();
     }
@@ -117,7 +107,7 @@ std::vector<BenchRow> listed_rows(const BenchFlags& flags) {
   }
   if (flags.tests.empty()) return flags.quick ? quick_bench_rows() : default_bench_rows();
   std::vector<BenchRow> rows;
-  for (const std::string& word : words(flags.tests)) rows.push_back(*parse_bench_row(word));
+  for (const std::string& word : split_list(flags.tests)) rows.push_back(*parse_bench_row(word));
   return rows;
 }
 

@@ -42,16 +42,7 @@ Result<engine::GenerateOptions> options_of(const ServeFlags& flags) {
   options.chunk = flags.engine.chunk;
   options.context = flags.engine.context;
   options.sampler.temperature = 0;
-  if (flags.policy != "none") {
-    Result<Policy> policy = make_policy(flags.policy);
-    if (!policy.ok()) return policy.status();
-    options.policy = *std::move(policy);
-  }
-  if (!flags.keep.empty()) {
-    const Result<engine::Keep> keep = engine::parse_keep(flags.keep);
-    if (!keep.ok()) return keep.status();
-    options.keep = *keep;
-  }
+  if (Status status = set_policy(flags.policy, flags.keep, options); !status.ok()) return status;
   return options;
 }
 

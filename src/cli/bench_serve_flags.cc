@@ -1,8 +1,6 @@
 #include "cli/bench_serve_flags.h"
 
 #include "cli/run_flags.h"
-#include "engine/generate.h"
-#include "quire/policy.h"
 
 namespace quire::cli {
 namespace {
@@ -42,18 +40,11 @@ void add_serving(CLI::App& app, ServeFlags& flags) {
   app.add_option("--policy", flags.policy,
                  "What to drop when a sequence must shrink; none: nothing")
       ->type_name("NAME")
-      ->check([](const std::string& text) -> std::string {
-        if (text == "none") return {};
-        const Result<Policy> policy = make_policy(text);
-        return policy.ok() ? std::string() : policy.status().message();
-      })
+      ->check(check_policy)
       ->capture_default_str();
   app.add_option("--keep", flags.keep, "What a request keeps after a review: 1024tok, 25%, 16MiB")
       ->type_name("SIZE")
-      ->check([](const std::string& text) {
-        const Result<engine::Keep> keep = engine::parse_keep(text);
-        return keep.ok() ? std::string() : keep.status().message();
-      });
+      ->check(check_keep);
 }
 
 }  // namespace

@@ -31,16 +31,6 @@ struct PoliciesFlags {
   bool quick = false, json = false, blind_only = false;
 };
 
-std::vector<std::string> pieces(const std::string& list) {
-  std::vector<std::string> found;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t end = std::min(list.find(',', at), list.size());
-    found.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return found;
-}
-
 std::string check_policies(const std::string& list) {
   for (const std::string& name : eval::split_policies(list)) {
     if (name == eval::kFull || name == eval::kOracle) continue;
@@ -51,7 +41,7 @@ std::string check_policies(const std::string& list) {
 }
 
 std::string check_keep(const std::string& list) {
-  for (const std::string& piece : pieces(list)) {
+  for (const std::string& piece : split_list(list)) {
     const Result<engine::Keep> keep = engine::parse_keep(piece);
     const bool share =
         keep.ok() && keep->unit == engine::Keep::Unit::kPercent && keep->amount < 100;
@@ -63,7 +53,7 @@ std::string check_keep(const std::string& list) {
 }
 
 std::string check_block(const std::string& list) {
-  for (const std::string& piece : pieces(list)) {
+  for (const std::string& piece : split_list(list)) {
     if (piece == "8" || piece == "16" || piece == "32" || piece == "64") continue;
     return "\"" + piece + "\" is none of 8, 16, 32, 64";
   }
@@ -71,7 +61,7 @@ std::string check_block(const std::string& list) {
 }
 
 std::string check_tasks(const std::string& list) {
-  for (const std::string& piece : pieces(list)) {
+  for (const std::string& piece : split_list(list)) {
     if (!eval::parse_task(piece)) return "\"" + piece + "\" is none of prose, needle, json";
   }
   return {};
@@ -147,13 +137,13 @@ Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
   } else {
     options.policies = eval::split_policies(flags.policies);
   }
-  for (const std::string& piece : pieces(flags.keep)) {
+  for (const std::string& piece : split_list(flags.keep)) {
     options.keeps.push_back(engine::parse_keep(piece)->amount / 100);
   }
-  for (const std::string& piece : pieces(flags.block)) {
+  for (const std::string& piece : split_list(flags.block)) {
     options.blocks.push_back(static_cast<std::uint32_t>(std::stoul(piece)));
   }
-  for (const std::string& piece : pieces(flags.tasks)) {
+  for (const std::string& piece : split_list(flags.tasks)) {
     options.tasks.push_back(*eval::parse_task(piece));
   }
   if (!flags.engine.budget.empty()) {

@@ -2,6 +2,7 @@
 
 #include "cli/flags.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "engine/generate.h"
@@ -91,6 +92,16 @@ void add_cache_flags(CLI::App& app, EngineFlags& flags) {
 Reclaim reclaim_of(const std::string& name) {
   if (name == "never") return Reclaim::kNever;
   return name == "whole" ? Reclaim::kWhole : Reclaim::kRepack;
+}
+
+std::vector<std::string> split_list(const std::string& list) {
+  std::vector<std::string> found;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    found.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return found;
 }
 
 KvType kv_type_of(const std::string& name) {

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "quire/cache.h"
 #include "quire/types.h"
@@ -40,6 +41,9 @@ extern template CLI::Option* add_number<std::int32_t>(CLI::App&, const char*, st
                                                       const std::string&);
 extern template CLI::Option* add_number<float>(CLI::App&, const char*, float&, float, float,
                                                const std::string&);
+
+// What lies between the commas; of an empty text one empty piece.
+std::vector<std::string> split_list(const std::string& list);
 
 KvType kv_type_of(const std::string& name);
 Reclaim reclaim_of(const std::string& name);

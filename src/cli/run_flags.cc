@@ -41,25 +41,44 @@ void add_output_flags(CLI::App& app, RunFlags& flags) {
 
 }  // namespace
 
+std::string check_policy(const std::string& text) {
+  if (text == "none") return {};
+  const Result<Policy> policy = make_policy(text);
+  return policy.ok() ? std::string() : policy.status().message();
+}
+
+std::string check_keep(const std::string& text) {
+  const Result<engine::Keep> keep = engine::parse_keep(text);
+  return keep.ok() ? std::string() : keep.status().message();
+}
+
+Status set_policy(const std::string& policy, const std::string& keep,
+                  engine::GenerateOptions& options) {
+  if (policy != "none") {
+    Result<Policy> made = make_policy(policy);
+    if (!made.ok()) return made.status();
+    options.policy = *std::move(made);
+  }
+  if (!keep.empty()) {
+    const Result<engine::Keep> parsed = engine::parse_keep(keep);
+    if (!parsed.ok()) return parsed.status();
+    options.keep = *parsed;
+  }
+  return {};
+}
+
 void add_policy_flags(CLI::App& app, RunFlags& flags) {
   app.add_option("--policy", flags.policy,
                  "What to drop when a sequence must shrink: NAME or NAME:key=value,...\n"
                  "(`quire policies` lists them); none: nothing is dropped")
       ->type_name("NAME")
-      ->check([](const std::string& text) -> std::string {
-        if (text == "none") return {};
-        const Result<Policy> policy = make_policy(text);
-        return policy.ok() ? std::string() : policy.status().message();
-      })
+      ->check(check_policy)
       ->capture_default_str();
   app.add_option("--keep", flags.keep,
                  "What a review leaves of the sequence: 1024tok, 25% of its tokens, 16MiB\n"
                  "(default: what fits the pool)")
       ->type_name("SIZE")
-      ->check([](const std::string& text) {
-        const Result<engine::Keep> keep = engine::parse_keep(text);
-        return keep.ok() ? std::string() : keep.status().message();
-      });
+      ->check(check_keep);
 }
 
 void add_sampler_flags(CLI::App& app, RunFlags& flags) {
@@ -120,16 +139,7 @@ Result<engine::GenerateOptions> generate_options(const RunFlags& flags) {
   options.context = flags.engine.context;
   options.sampler = flags.sampler;
   options.stop_at_end = !flags.ignore_eos;
-  if (flags.policy != "none") {
-    Result<Policy> policy = make_policy(flags.policy);
-    if (!policy.ok()) return policy.status();
-    options.policy = *std::move(policy);
-  }
-  if (!flags.keep.empty()) {
-    const Result<engine::Keep> keep = engine::parse_keep(flags.keep);
-    if (!keep.ok()) return keep.status();
-    options.keep = *keep;
-  }
+  if (Status status = set_policy(flags.policy, flags.keep, options); !status.ok()) return status;
   if (!flags.grammar_file.empty()) {
     Result<std::string> grammar = read_text(flags.grammar_file);
     if (!grammar.ok()) return grammar.status();

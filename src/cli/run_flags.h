@@ -25,6 +25,13 @@ void add_run_flags(CLI::App& app, RunFlags& flags);
 void add_policy_flags(CLI::App& app, RunFlags& flags);
 void add_sampler_flags(CLI::App& app, RunFlags& flags);
 
+// Texts of --policy and --keep: what is wrong with them, or nothing; and what they mean ("none" and
+// "" change nothing).
+std::string check_policy(const std::string& text);
+std::string check_keep(const std::string& text);
+Status set_policy(const std::string& policy, const std::string& keep,
+                  engine::GenerateOptions& options);
+
 // What can only be judged with all flags read; a refusal is a usage error that names the flag.
 Status check(const RunFlags& flags);
 // The engine's options of checked flags; kIo when the grammar file cannot be read.

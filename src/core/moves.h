@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/geometry.h"
@@ -11,18 +12,6 @@
 #include "quire/types.h"
 
 namespace quire {
-
-struct MovesPlanned {
-  std::size_t plans = 0;    // runs of neighbouring blocks
-  std::size_t entries = 0;  // to be copied
-  std::size_t bytes = 0;    // of K and V, likewise
-  std::size_t blocks = 0;   // that will be free when all is installed, less those taken for it
-};
-
-struct MovesDone {
-  std::size_t plans = 0, entries = 0, bytes = 0;
-  std::size_t blocks = 0;  // freed, less those taken
-};
 
 // A run of neighbouring blocks of a lane on its way into fewer.
 struct MovePlan {

@@ -131,12 +131,12 @@ class Tables {
   // --- repacking (tables_repack.cc) ---
   // Plans moves until `copy_bytes` of K and V are to be copied, and sets packs aside for the next.
   // REQUIRES: no step running.
-  MovesPlanned plan_moves(const RepackOptions& options, std::size_t copy_bytes);
+  MovesReport plan_moves(const RepackOptions& options, std::size_t copy_bytes);
   // The plans in flight.  Another thread may copy their entries while a step is running, and only
   // then: every other call may change them.
   std::span<MovePlan> moves() { return moves_.all(); }
   // Installs the plans that are copied.  REQUIRES: no step running.
-  MovesDone install_moves();
+  MovesReport install_moves();
   std::size_t headroom_bytes() const;  // packs set aside
 
   // --- sizes (tables_size.cc) ---
@@ -236,9 +236,9 @@ class Tables {
   Filled filled_blocks(const Sequence& sequence, LanePlace at) const;
   void add_candidates(Sequence& sequence, double most);  // most: waste that is left alone
   // False: there is no room for the packs.
-  bool plan_lane(const Candidate& lane, double fullness, MovesPlanned& planned);
-  bool plan_runs(LanePlace at, double fullness, MovesPlanned& planned);
-  bool plan_run(LanePlace at, const RepackRun& run, MovesPlanned& planned);
+  bool plan_lane(const Candidate& lane, double fullness, MovesReport& planned);
+  bool plan_runs(LanePlace at, double fullness, MovesReport& planned);
+  bool plan_run(LanePlace at, const RepackRun& run, MovesReport& planned);
   bool add_source(MovePlan& plan, const Row& source);
   bool find_views(Sequence& sequence, LanePlace at);
   void find_fill(const Sequence& sequence, LanePlace at);

@@ -100,9 +100,9 @@ void Tables::mark_sparse(Sequence& sequence, LanePlace at) {
   sequence.settled = 0;
 }
 
-MovesPlanned Tables::plan_moves(const RepackOptions& options, std::size_t copy_bytes) {
+MovesReport Tables::plan_moves(const RepackOptions& options, std::size_t copy_bytes) {
   QUIRE_CHECK(!growing());
-  MovesPlanned planned;
+  MovesReport planned;
   if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return planned;
   const PoolBytes bytes = pool_.bytes();
   std::size_t spares = options.headroom_bytes;
@@ -153,7 +153,7 @@ void Tables::add_candidates(Sequence& sequence, double most) {
   }
 }
 
-bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesPlanned& planned) {
+bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesReport& planned) {
   Sequence& sequence = *candidate.sequence;
   views_.assign(1, &sequence);
   find_fill(sequence, candidate.at);
@@ -211,14 +211,14 @@ bool Tables::find_views(Sequence& sequence, LanePlace at) {
   return views_.size() > 1;
 }
 
-bool Tables::plan_runs(LanePlace at, double fullness, MovesPlanned& planned) {
+bool Tables::plan_runs(LanePlace at, double fullness, MovesReport& planned) {
   for (const RepackRun& run : planner_.runs(fill_, geometry_.block_tokens, fullness)) {
     if (!plan_run(at, run, planned)) return false;
   }
   return true;
 }
 
-bool Tables::plan_run(LanePlace at, const RepackRun& run, MovesPlanned& planned) {
+bool Tables::plan_run(LanePlace at, const RepackRun& run, MovesReport& planned) {
   const PagedList<Row>& rows = lane(*views_[0], at).rows;
   MovePlan& plan = moves_.add();
   plan.at = at;
@@ -321,9 +321,9 @@ void Tables::leave_moves(const Sequence& sequence) {
 
 // --- installing ---
 
-MovesDone Tables::install_moves() {
+MovesReport Tables::install_moves() {
   QUIRE_CHECK(!growing());
-  MovesDone done;
+  MovesReport done;
   views_.clear();
   moves_.remove_if([&](const MovePlan& plan) {
     if (!plan.copied) return false;

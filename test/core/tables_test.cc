@@ -230,7 +230,7 @@ class Rig {
                                 .headroom_bytes = below(3) * 4096};
     const PoolBytes before = pool_->bytes();
     const std::size_t spare = tables_->headroom_bytes();
-    const MovesPlanned planned = tables_->plan_moves(options, below(3) * 20000);
+    const MovesReport planned = tables_->plan_moves(options, below(3) * 20000);
     if (reclaim_ != Reclaim::kRepack) {
       ASSERT_EQ(planned.plans, 0u);
       ASSERT_EQ(pool_->bytes().blocks, before.blocks);
@@ -257,7 +257,7 @@ class Rig {
 
   void install() {
     const PoolBytes before = pool_->bytes();
-    const MovesDone done = tables_->install_moves();
+    const MovesReport done = tables_->install_moves();
     installed_ += done.plans;
     ASSERT_GE(done.blocks, done.plans);
     ASSERT_LE(pool_->bytes().blocks, before.blocks);
