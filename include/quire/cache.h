@@ -188,6 +188,10 @@ class Cache {
   virtual MovesReport plan_moves(std::size_t copy_bytes) = 0;
   virtual std::size_t copy_moves(std::size_t bytes) = 0;
   virtual void install_moves() = 0;
+  // All three at once, where the pool lacks room: entries move until blocks of about `free_bytes`
+  // are free, however little a sequence wastes.  Where all holes are less, nothing moves, and most
+  // of the headroom is given up instead.  Returns the bytes of blocks that came free; 0: none did.
+  virtual std::size_t repack(std::size_t free_bytes) = 0;
   // Live positions of one lane, ascending.
   virtual Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,
                                                   std::uint32_t head) const = 0;

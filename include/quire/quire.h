@@ -134,6 +134,9 @@ quire_code quire_evict(quire_cache* cache, quire_sequence sequence, uint32_t lay
 size_t quire_plan_moves(quire_cache* cache, size_t copy_bytes);
 size_t quire_copy_moves(quire_cache* cache, size_t bytes);
 void quire_install_moves(quire_cache* cache);
+/* All three at once, until about `free_bytes` are free; nothing moves where all holes are less.
+ * Returns the bytes that came free. */
+size_t quire_repack(quire_cache* cache, size_t free_bytes);
 /* Writes the first `capacity` live positions, or sums, of a lane; *count is how many there are. */
 quire_code quire_positions(const quire_cache* cache, quire_sequence sequence, uint32_t layer,
                            uint32_t head, uint32_t* positions, size_t capacity, size_t* count,

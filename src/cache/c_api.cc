@@ -249,6 +249,10 @@ size_t quire_copy_moves(quire_cache* cache, size_t bytes) {
   return cache->cache->copy_moves(bytes);
 }
 
+size_t quire_repack(quire_cache* cache, size_t free_bytes) {
+  return cache->cache->repack(free_bytes);
+}
+
 void quire_install_moves(quire_cache* cache) {
   cache->cache->install_moves();
 }

@@ -1,9 +1,15 @@
 // Repacking: the tables say which entries go where, kernels copy them.
 #include <bit>
+#include <limits>
 
 #include "cache/paged_cache.h"
 
 namespace quire {
+namespace {
+
+constexpr std::size_t kEverything = std::numeric_limits<std::size_t>::max();
+
+}  // namespace
 
 MovesReport PagedCache::plan_moves(std::size_t copy_bytes) {
   if (tables_.growing()) return {};
@@ -32,6 +38,25 @@ std::size_t PagedCache::copy_moves(std::size_t bytes) {
     copied += 1 + entries * group.block_bytes / options_.block_tokens;
   }
   return copied;
+}
+
+std::size_t PagedCache::repack(std::size_t free_bytes) {
+  if (tables_.growing()) return 0;
+  const auto finish = [&] {
+    while (copy_moves(kEverything) > 0) {
+    }
+    install_moves();
+  };
+  finish();
+  // Of a pool without room the packs set aside serve for some of it at a time.
+  std::size_t freed = 0;
+  while (freed < free_bytes && tables_.plan_room(free_bytes - freed).plans > 0) {
+    const std::uint64_t blocks = moved_.blocks;
+    finish();
+    if (moved_.blocks == blocks) break;
+    freed += (moved_.blocks - blocks) * tables_.geometry().largest_block();
+  }
+  return freed > 0 ? freed : tables_.give_headroom();
 }
 
 void PagedCache::install_moves() {

@@ -50,6 +50,7 @@ class PagedCache final : public Cache {
   Status evict(SequenceId sequence, std::uint32_t layer, std::uint32_t head,
                std::span<const Position> positions) override;
   MovesReport plan_moves(std::size_t copy_bytes) override;
+  std::size_t repack(std::size_t free_bytes) override;
   std::size_t copy_moves(std::size_t bytes) override;
   void install_moves() override;
   Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,

@@ -62,6 +62,7 @@ Result<ServeReport> serve(const ServeFlags& flags) {
   const ServeRun run{.trace = *std::move(trace),
                      .concurrency = concurrency_of(flags),
                      .max_running = flags.max_running,
+                     .reserve_tokens = flags.reserve,
                      .options = *std::move(options),
                      .on_progress =
                          [&](std::size_t ended, std::size_t running) {

@@ -37,6 +37,8 @@ void add_arrivals(CLI::App& app, ServeFlags& flags) {
 
 void add_serving(CLI::App& app, ServeFlags& flags) {
   add_number(app, "--max-running", flags.max_running, 1u, 4096u, "Requests in a step, at most");
+  add_number(app, "--reserve", flags.reserve, 0u, 1u << 20,
+             "Answer tokens that a request must have room for to start");
   app.add_option("--policy", flags.policy,
                  "What to drop when a sequence must shrink; none: nothing")
       ->type_name("NAME")

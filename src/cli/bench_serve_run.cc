@@ -59,6 +59,7 @@ Status Served::open(Engine& engine) {
   Result<std::unique_ptr<engine::Engine>> opened =
       engine::Engine::open(*engine.model, *engine.cache,
                            {.max_running = run_.max_running,
+                            .reserve_tokens = run_.reserve_tokens,
                             .clock = [this] { return now(); },
                             .on_step = [this](const engine::StepReport& step) { sample(step); }});
   if (!opened.ok()) return opened.status();

@@ -132,6 +132,11 @@ class Tables {
   // Plans moves until `copy_bytes` of K and V are to be copied, and sets packs aside for the next.
   // REQUIRES: no step running.
   MovesReport plan_moves(const RepackOptions& options, std::size_t copy_bytes);
+  // Likewise until blocks of `free_bytes` are to be freed, of any sequence with holes; nothing
+  // where all together would not free them.
+  MovesReport plan_room(std::size_t free_bytes);
+  // Gives all but a few of the packs set aside back to the pool; returns their bytes.
+  std::size_t give_headroom();
   // The plans in flight.  Another thread may copy their entries while a step is running, and only
   // then: every other call may change them.
   std::span<MovePlan> moves() { return moves_.all(); }
@@ -234,7 +239,10 @@ class Tables {
     std::uint32_t blocks = 0, entries = 0;
   };
   Filled filled_blocks(const Sequence& sequence, LanePlace at) const;
-  void add_candidates(Sequence& sequence, double most);  // most: waste that is left alone
+  void add_candidates(Sequence& sequence, bool sparse);
+  void looked_at(Sequence& sequence, Lane& table);
+  template <typename More>
+  MovesReport plan_candidates(double fullness, More more);
   // False: there is no room for the packs.
   bool plan_lane(const Candidate& lane, double fullness, MovesReport& planned);
   bool plan_runs(LanePlace at, double fullness, MovesReport& planned);

@@ -102,55 +102,94 @@ void Tables::mark_sparse(Sequence& sequence, LanePlace at) {
 
 MovesReport Tables::plan_moves(const RepackOptions& options, std::size_t copy_bytes) {
   QUIRE_CHECK(!growing());
-  MovesReport planned;
-  if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return planned;
+  if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return {};
   const PoolBytes bytes = pool_.bytes();
+  const std::size_t free = bytes.budget - bytes.blocks - bytes.arrays;
+  const std::size_t least = kSparesMin * geometry_.largest_block();
   std::size_t spares = options.headroom_bytes;
-  if (spares == 0)
-    spares = std::max(kSparesMin * geometry_.largest_block(), bytes.budget / kSparesShare);
-  set_spares_aside(spares);
+  if (spares == 0) spares = std::max(least, bytes.budget / kSparesShare);
+  // Never the last of the pool: rows come first.
+  set_spares_aside(std::min(spares, std::max(least, headroom_bytes() + free / 2)));
 
-  const auto free = static_cast<double>(bytes.budget - bytes.blocks - bytes.arrays);
-  if (free > static_cast<double>(options.watermark) * static_cast<double>(bytes.budget)) {
-    return planned;
+  if (static_cast<double>(free) >
+      static_cast<double>(options.watermark) * static_cast<double>(bytes.budget)) {
+    return {};
   }
   candidates_.clear();
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot] != nullptr) add_candidates(*slots_[slot], options.waste);
+    Sequence* sequence = slots_[slot];
+    if (sequence == nullptr || sequence->sparse == 0 || sequence->settled != 0) continue;
+    if (waste(*sequence) > options.waste) {
+      add_candidates(*sequence, true);
+    } else {
+      sequence->settled = 1;
+    }
   }
-  std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
-    return std::tie(b.gain, a.sequence->slot, a.at.group, a.at.lane) <
-           std::tie(a.gain, b.sequence->slot, b.at.group, b.at.lane);
-  });
-  for (const Candidate& candidate : candidates_) {
-    if (planned.bytes >= copy_bytes) break;
-    if (!plan_lane(candidate, options.fullness, planned)) break;
-  }
-  return planned;
+  return plan_candidates(options.fullness,
+                         [&](const MovesReport& planned) { return planned.bytes < copy_bytes; });
 }
 
-// The lanes that were evicted from, if the sequence's blocks are empty enough.
-void Tables::add_candidates(Sequence& sequence, double most) {
-  if (sequence.sparse == 0 || sequence.settled != 0) return;
-  if (waste(sequence) <= most) {
-    sequence.settled = 1;
-    return;
+std::size_t Tables::give_headroom() {
+  const std::size_t before = headroom_bytes();
+  for (std::uint32_t g = 0; g < spares_.size(); ++g) {
+    set_spares(g, std::min(spares_[g].count, kSparesMin));
   }
+  return before - headroom_bytes();
+}
+
+MovesReport Tables::plan_room(std::size_t free_bytes) {
+  QUIRE_CHECK(!growing());
+  if (reclaim_ != Reclaim::kRepack) return {};
+  candidates_.clear();
+  for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot] != nullptr) add_candidates(*slots_[slot], false);
+  }
+  std::size_t most = 0;
+  for (const Candidate& candidate : candidates_) {
+    most += candidate.gain * geometry_.groups[candidate.at.group].block_bytes;
+  }
+  if (most < free_bytes) return {};
+  const std::size_t blocks = free_bytes / geometry_.largest_block() + 1;
+  return plan_candidates(1, [&](const MovesReport& planned) { return planned.blocks < blocks; });
+}
+
+// Lanes of a sequence that fewer blocks could hold; those evicted from since a repack looked, or
+// all.
+void Tables::add_candidates(Sequence& sequence, bool sparse) {
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    if (geometry_.groups[g].window != 0) continue;
     for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
       Lane& table = lane(sequence, {g, l});
-      if (table.sparse == 0 || table.moving != 0) continue;
+      if (table.moving != 0 || (sparse && table.sparse == 0)) continue;
       const Filled filled = filled_blocks(sequence, {g, l});
       const std::uint32_t least =
           (filled.entries + geometry_.block_tokens - 1) / geometry_.block_tokens;
       if (filled.blocks > least) {
         candidates_.push_back({&sequence, {g, l}, filled.blocks - least});
       } else {
-        table.sparse = 0;
-        --sequence.sparse;
+        looked_at(sequence, table);
       }
     }
   }
+}
+
+void Tables::looked_at(Sequence& sequence, Lane& table) {
+  sequence.sparse -= table.sparse;
+  table.sparse = 0;
+}
+
+// Those with the most to gain first, while `more` and the packs last.
+template <typename More>
+MovesReport Tables::plan_candidates(double fullness, More more) {
+  std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
+    return std::tie(b.gain, a.sequence->slot, a.at.group, a.at.lane) <
+           std::tie(a.gain, b.sequence->slot, b.at.group, b.at.lane);
+  });
+  MovesReport planned;
+  for (const Candidate& candidate : candidates_) {
+    if (!more(planned) || !plan_lane(candidate, fullness, planned)) break;
+  }
+  return planned;
 }
 
 bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesReport& planned) {
@@ -163,8 +202,7 @@ bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesReport&
     find_fill(sequence, candidate.at);
     if (!plan_runs(candidate.at, fullness, planned)) return false;
   }
-  lane(sequence, candidate.at).sparse = 0;
-  --sequence.sparse;
+  looked_at(sequence, lane(sequence, candidate.at));
   return true;
 }
 

@@ -37,6 +37,7 @@ class Loop final : public Engine, private Room {
 
   // Room
   bool fits(std::span<const Share> shares) override;
+  bool repack(std::span<const Share> shares) override;
   double spare(RequestId id) override;
 
   double now() const { return options_.clock ? options_.clock() : steady_seconds(); }
@@ -50,7 +51,7 @@ class Loop final : public Engine, private Room {
   Status forward(std::span<const Work> work);
   void refused(Generation& request, Status status);
   bool make_way(Generation& request);
-  void repack();
+  void repack_some();
   void sweep();
   void finish(Owned request);
   std::vector<Segment> segments(std::span<const Share> shares);
@@ -65,6 +66,7 @@ class Loop final : public Engine, private Room {
   std::vector<model::Token> ends_;  // end-of-generation tokens
   std::map<Rank, Owned> waiting_;
   std::map<Rank, Owned> running_;
+  bool dense_ = false;                  // a repack for the running plan found nothing to free
   std::vector<Generation*> looked_at_;  // of the running plan: the running, then some waiting
   std::vector<float> logits_;           // [chunk of a step][vocabulary]
   std::vector<bool> not_finite_;        // [chunk of a step]
@@ -191,6 +193,15 @@ bool Loop::fits(std::span<const Share> shares) {
   return cache_.bytes_needed(segments(shares)) <= cache_.bytes_free();
 }
 
+// As long as it helps: what a plan asks for in vain, it asks for once.
+bool Loop::repack(std::span<const Share> shares) {
+  if (dense_ || options_.repack_share == 0) return false;
+  const std::size_t needed = cache_.bytes_needed(segments(shares)), free = cache_.bytes_free();
+  dense_ = cache_.repack(needed - std::min(needed, free)) == 0;
+  stats_.repacks += dense_ ? 0 : 1;
+  return !dense_;
+}
+
 double Loop::spare(RequestId id) {
   const auto request = std::ranges::find(looked_at_, id, &Generation::id);
   return (*request)->spare(running_.size() == 1);
@@ -198,6 +209,7 @@ double Loop::spare(RequestId id) {
 
 Plan Loop::plan() {
   looked_at_.clear();
+  dense_ = false;
   std::vector<Candidate> candidates;
   const auto look_at = [&](Generation& request) {
     looked_at_.push_back(&request);
@@ -289,7 +301,7 @@ bool Loop::step() {
   compute(std::move(work));
   ++stats_.steps;
   sweep();
-  repack();
+  repack_some();
   report_.end_seconds = now();
   report_.running = static_cast<std::uint32_t>(running_.size());
   report_.waiting = static_cast<std::uint32_t>(waiting_.size());
@@ -369,13 +381,12 @@ bool Loop::make_way(Generation& request) {
 
 // The copies are made between steps, as nothing may run beside one on few cores; the next begin()
 // would install them, but the next plan asks for their blocks before.
-void Loop::repack() {
-  double read = 0;  // entries
-  bool lossy = false;
+void Loop::repack_some() {
+  double read = 0;     // entries
+  bool lossy = false;  // now or soon: blocks for moves are set aside before they are needed
   for (const auto& [rank, request] : running_) {
-    const Candidate candidate = request->candidate(0);
-    read += static_cast<double>(candidate.context);
-    lossy = lossy || !candidate.exact;
+    read += static_cast<double>(request->candidate(0).context);
+    lossy = lossy || request->request().options.policy.has_value();
   }
   // Beside the share of what attention reads, as much as the step wrote: a prompt's review leaves
   // more to move than the few answers beside it read.

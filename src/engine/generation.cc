@@ -59,9 +59,11 @@ std::uint32_t Generation::growth(std::uint32_t reserve_tokens) const {
   const std::uint32_t cadence = reviewer_.cadence();
   if (cadence == 0) return 0;  // cut when the pool has no room
   const std::uint32_t seen = base_ + std::max(prompt_, read_);
-  const std::uint32_t kept = std::min(seen, reviewer_.target(seen));
-  const std::uint32_t later = std::min(seen + left, reviewer_.target(seen + left));
-  return std::min(left, later - kept + cadence);
+  // What the review behind a prompt drops is free for its answer, if holes can be closed.
+  const bool dense = cache_.options().reclaim == Reclaim::kRepack;
+  const std::uint32_t kept = reading() && dense ? seen : std::min(seen, reviewer_.target(seen));
+  const std::uint32_t later = std::min(seen + left, reviewer_.target(seen + left)) + cadence;
+  return std::min(left, later - std::min(later, kept));
 }
 
 Candidate Generation::candidate(std::uint32_t reserve_tokens) const {

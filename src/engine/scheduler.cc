@@ -95,6 +95,14 @@ Plan change(Plan::Change what, RequestId target, std::vector<Share> rows = {}) {
   return plan;
 }
 
+// Whether the rows fit, if need be after a repack.
+bool make_fit(std::span<const Share> shares, Room& room) {
+  while (!room.fits(shares)) {
+    if (!room.repack(shares)) return false;
+  }
+  return true;
+}
+
 // Gives the rows room, or says what has to change first.
 Plan find_room(std::span<const Candidate> running, std::span<const std::uint32_t> rows,
                Room& room) {
@@ -108,7 +116,7 @@ Plan find_room(std::span<const Candidate> running, std::span<const std::uint32_t
   for (std::size_t i = 0; i < running.size(); ++i) {
     if (rows[i] == 0) continue;
     plan.rows.push_back({running[i].id, rows[i]});
-    if (room.fits(plan.rows)) continue;
+    if (make_fit(plan.rows, room)) continue;
     const bool first = plan.rows.size() == 1;
     if (const Candidate* spare = largest_spare(running, room)) {
       return change(Plan::Change::kCut, spare->id, std::move(plan.rows));
@@ -140,7 +148,7 @@ void admit(std::span<const Candidate> running, std::span<const Candidate> waitin
     const bool alone = reserved.empty();
     std::uint32_t most = std::min(next.rows, next.chunk);
     reserved.push_back({next.id, next.reserve});
-    const bool scarce = !room.fits(reserved);
+    const bool scarce = !make_fit(reserved, room);
     if (scarce) {
       if (!alone) return;
       reserved.back().rows = next.least;

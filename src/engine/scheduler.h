@@ -1,19 +1,20 @@
 // Who runs in the next step, and with how many rows: pure functions of what waits, what runs and
-// what the pool holds.  No clock, no thread, no model, no cache.
+// what the pool says.  No clock, no thread, no model, no cache.
 //
 // Rank.  Requests are totally ordered (QueueOrder); nothing below depends on anything else.
 // Rows.  The first of the running gets a row whatever it does; then every answer gets its row, then
 //   prompts get chunks, in rank order, out of `max_rows`.
 // Room.  Rows are given room in rank order.  Where they find none, in this order:
-//   1. a request whose keep is the pool is cut, the largest first (Plan::cut);
-//   2. the last of the running behind it that lost no entry is preempted: dropped, and recomputed
+//   1. entries move together, if that frees enough (Room::repack);
+//   2. a request whose keep is the pool is cut, the largest first (Plan::cut);
+//   3. the last of the running behind it that lost no entry is preempted: dropped, and recomputed
 //      from its tokens later, to the same bits;
-//   3. for the first of the running only: the last that did lose entries is restarted;
-//   4. it takes fewer rows;
-//   5. it is paused, and keeps its blocks.
+//   4. for the first of the running only: the last that did lose entries is restarted;
+//   5. it takes fewer rows;
+//   6. it is paused, and keeps its blocks.
 // Admission.  Strictly in rank order: the first of the waiting starts once what it will need, with
-//   what all running ones will need (Candidate::reserve), fits.  When nothing runs, `least` must
-//   fit.
+//   what all running ones will need (Candidate::reserve), fits, after a repack if need be.  When
+//   nothing runs, `least` must fit.
 //
 // Bound.  While anything is running the first of them computes at least one row a step, and it is
 // never preempted, restarted or paused for another; so it ends within (rows of its prompt) +
@@ -76,6 +77,8 @@ class Room {
   virtual ~Room() = default;
   // Whether so many more rows of each fit, all together.
   virtual bool fits(std::span<const Share> shares) = 0;
+  // Frees room for rows that do not fit without dropping anything.  False: nothing came of it.
+  virtual bool repack(std::span<const Share>) { return false; }
   // Entries a lane that may be cut from the request for the pool's sake; 0: none.
   virtual double spare(RequestId id) = 0;
 };

@@ -24,6 +24,8 @@ struct Run {
   double seconds = 0;
   std::vector<double> latency;  // of each request
   std::size_t bytes_peak = 0;   // in use, headroom apart
+  std::uint32_t together = 0;   // the most that ran in one step
+  bool waited = false;          // one was paused, preempted or restarted: the run ended there
   engine::EngineStats stats;
   MovesReport moves;
 };
@@ -52,6 +54,8 @@ class Capacity {
                   std::uint32_t seed, std::uint32_t requests, std::uint32_t at_once);
   Result<std::size_t> bytes_of_one(const std::string& arm, const std::optional<Policy>& policy,
                                    std::uint32_t seed);
+  Result<std::uint32_t> most_together(const std::string& arm, const std::optional<Policy>& policy,
+                                      std::uint32_t seed, std::size_t pool_bytes);
   Status add_cell(const std::string& policy, const std::string& arm, double pool,
                   std::uint32_t seed);
   void summarise();
@@ -102,17 +106,26 @@ Result<Run> Capacity::run(const CacheOptions& options, const std::optional<Polic
   Cache& cache = **opened;
   if (Status status = model_.attach(cache); !status.ok()) return status;
   Run run;
+  std::atomic<bool> stop = false;
+  std::unique_ptr<Engine> loop;
   engine::EngineOptions engine_options;
   engine_options.max_running = at_once;
+  engine_options.reserve_tokens = options_.answer;  // who starts shall not wait for room later
   double last = 0, first = 0;
   engine_options.on_step = [&](const engine::StepReport& step) {
     if (first == 0) first = step.begin_seconds;
     last = step.end_seconds;
+    run.together = std::max(run.together, step.running);
     const CacheStats stats = cache.stats();
     run.bytes_peak = std::max(run.bytes_peak, stats.used_bytes - stats.headroom_bytes);
+    const engine::EngineStats sums = loop->stats();
+    run.waited = sums.pauses + sums.preemptions + sums.restarts > 0;
+    const bool interrupted = options_.cancel != nullptr && options_.cancel->load();
+    if (interrupted || (run.waited && at_once > 1)) stop = true;
   };
-  Result<std::unique_ptr<Engine>> loop = Engine::open(model_, cache, engine_options);
-  if (!loop.ok()) return loop.status();
+  Result<std::unique_ptr<Engine>> opened_loop = Engine::open(model_, cache, engine_options);
+  if (!opened_loop.ok()) return opened_loop.status();
+  loop = *std::move(opened_loop);
   for (std::uint32_t i = 0; i < requests; ++i) {
     engine::Request request;
     request.prompt = prompt_of(seed, i);
@@ -125,17 +138,17 @@ Result<Run> Capacity::run(const CacheOptions& options, const std::optional<Polic
     request.options.sampler.temperature = 0;
     request.options.make_sampler = options_.make_sampler;
     request.options.stop_at_end = false;
-    request.options.cancel = options_.cancel;
+    request.options.cancel = &stop;
     request.on_done = [&](engine::RequestId, const engine::Answer& answer) {
       run.finished += answer.finish == engine::Finish::kLength ? 1 : 0;
       run.latency.push_back(answer.first_token_seconds + answer.decode_seconds);
     };
-    const Result<engine::RequestId> id = (*loop)->submit(std::move(request));
+    const Result<engine::RequestId> id = loop->submit(std::move(request));
     if (!id.ok()) return id.status();
   }
-  (*loop)->run_until_idle();
+  loop->run_until_idle();
   run.seconds = last - first;
-  run.stats = (*loop)->stats();
+  run.stats = loop->stats();
   run.moves = cache.stats().moves;
   if (options_.cancel != nullptr && options_.cancel->load()) {
     return Status(Code::kCancelled, "interrupted");
@@ -143,46 +156,57 @@ Result<Run> Capacity::run(const CacheOptions& options, const std::optional<Polic
   return run;
 }
 
-// The most that one request holds, alone in an ample pool that is kept dense.
+// The most that one request holds, alone in an ample pool.
 Result<std::size_t> Capacity::bytes_of_one(const std::string& arm,
                                            const std::optional<Policy>& policy,
                                            std::uint32_t seed) {
   CacheOptions options = cache_of(arm, engine::kv_bytes_per_token(like_) * length() * 3 + 16 * kMi);
-  options.repack.watermark = 1;
   const Result<Run> alone = run(options, policy, seed, 1, 1);
   if (!alone.ok()) return alone.status();
   return alone->bytes_peak;
+}
+
+// What the pool could hold at best; the run has the last word.  Repacked, nothing but what is kept.
+Result<std::uint32_t> Capacity::most_together(const std::string& arm,
+                                              const std::optional<Policy>& policy,
+                                              std::uint32_t seed, std::size_t pool_bytes) {
+  const auto kept = static_cast<std::size_t>(
+      std::max<double>(options_.prompt, length() * (1 - options_.evicted)));
+  std::size_t one = kept * engine::kv_bytes_per_token(like_);
+  if (arm != "repack") {
+    const Result<std::size_t> alone = bytes_of_one(arm, policy, seed);
+    if (!alone.ok()) return alone.status();
+    one = *alone;
+  }
+  return std::clamp(static_cast<std::uint32_t>(pool_bytes / one), 1u, options_.requests);
 }
 
 Status Capacity::add_cell(const std::string& name, const std::string& arm, double pool,
                           std::uint32_t seed) {
   const Result<std::optional<Policy>> policy = policy_of(name, arm, seed);
   if (!policy.ok()) return policy.status();
-  const Result<std::size_t> one = bytes_of_one(arm, *policy, seed);
-  if (!one.ok()) return one.status();
   CapacityCell cell{.policy = name, .arm = arm, .pool = pool, .seed = seed};
   cell.pool_bytes = static_cast<std::size_t>(
       pool * static_cast<double>(engine::kv_bytes_per_token(like_)) * length() * options_.requests);
-  const auto most = static_cast<std::uint32_t>(cell.pool_bytes / *one);
-  cell.concurrency = std::clamp(most, 1u, options_.requests);
+  const Result<std::uint32_t> most = most_together(arm, *policy, seed, cell.pool_bytes);
+  if (!most.ok()) return most.status();
   // One that had to wait for room after all takes one away.
-  for (;; --cell.concurrency) {
+  for (std::uint32_t at_once = *most;; --at_once) {
     const Result<Run> all =
-        run(cache_of(arm, cell.pool_bytes), *policy, seed, options_.requests, cell.concurrency);
+        run(cache_of(arm, cell.pool_bytes), *policy, seed, options_.requests, at_once);
     if (!all.ok()) return all.status();
-    const engine::EngineStats& stats = all->stats;
-    const bool waited = stats.preemptions + stats.restarts + stats.pauses > 0;
-    if (waited && cell.concurrency > 1) continue;
+    if (all->waited && at_once > 1) continue;
     if (all->finished != options_.requests) {
       return {Code::kOutOfMemory, name + ", " + arm + ": " + std::to_string(all->finished) +
                                       " of " + std::to_string(options_.requests) +
                                       " requests ended with a whole answer"};
     }
+    cell.concurrency = all->together;
     cell.tok_s = static_cast<double>(options_.requests) * length() / all->seconds;
     cell.latency_p95 = quantile(all->latency, 0.95);
     cell.moved_bytes = all->moves.bytes;
-    cell.preemptions = stats.preemptions + stats.restarts;
-    cell.pauses = stats.pauses;
+    cell.preemptions = all->stats.preemptions + all->stats.restarts;
+    cell.pauses = all->stats.pauses;
     report_.cells.push_back(cell);
     return {};
   }

@@ -44,8 +44,8 @@ struct CapacityCell {
   double pool = 0;
   std::uint32_t seed = 0;
   std::size_t pool_bytes = 0;
-  // Requests that run together from their first row to their last without one waiting for room:
-  // found from the bytes of one, then held to it by the run.
+  // The most requests that ran together, each from its first row to its last without waiting for
+  // room: as many as the bytes of one promise, less one each time that a run had one wait.
   std::uint32_t concurrency = 0;
   double tok_s = 0;        // prompts and answers, all requests, first arrival to last token
   double latency_p95 = 0;  // seconds of a request, from arrival to its last token

@@ -47,6 +47,7 @@ Result<double> idle_hook_share(model::Model& model, CacheOptions options,
     sequences.push_back(*std::move(fork));
   }
   const std::size_t copy_bytes = engine::kv_bytes_per_token(options) * length / 50;
+  cache.plan_moves(0);  // sets blocks aside, once
   double hooks = 0, forward = 0;
   for (std::uint32_t step = 0; step < steps; ++step) {
     std::vector<model::Chunk> chunks;

@@ -337,6 +337,33 @@ TEST(MovesTest, PlansOnlyWhenAskedForByTheOptions) {
   }
 }
 
+TEST(MovesTest, RoomIsMadeOutOfHolesAndOnlyWhereTheyAddUpToIt) {
+  CacheOptions shape = options(Reclaim::kRepack);
+  shape.repack = {.watermark = 1};  // plan_moves() lets so little waste be
+  const std::unique_ptr<Cache> cache = open_cache(shape);
+  const SequenceId id = start(*cache);
+  read(*cache, id, 5, 0, 320, 320, nullptr);
+  evict_at_random(*cache, id, 9, 15);
+  ASSERT_LT(cache->stats(id)->waste, shape.repack.waste);
+  const SequenceStats before = *cache->stats(id);
+  EXPECT_EQ(cache->plan_moves(1 << 30).plans, 0u);
+  const std::size_t headroom = cache->stats().headroom_bytes;
+  const std::size_t given = cache->repack(1 << 30);
+  EXPECT_EQ(cache->stats(id)->blocks, before.blocks) << "all holes are less";
+  EXPECT_EQ(cache->stats().headroom_bytes, headroom - given);
+
+  EXPECT_GT(cache->repack(1), 0u);
+  const std::uint64_t some = cache->stats(id)->blocks;
+  EXPECT_LT(some, before.blocks);
+  cache->check_invariants();
+  while (cache->repack(1) > 0) {
+  }
+  EXPECT_LT(cache->stats(id)->blocks, some);
+  EXPECT_LT(cache->stats(id)->waste, 0.06) << "less than a block a lane is left of holes";
+  EXPECT_EQ(cache->stats(id)->tokens_kept_mean, before.tokens_kept_mean);
+  cache->check_invariants();
+}
+
 TEST(MovesTest, OptionsOutOfRangeAreNamed) {
   const auto message = [](const RepackOptions& repack) {
     CacheOptions given = options(Reclaim::kRepack);

@@ -230,7 +230,8 @@ class Rig {
                                 .headroom_bytes = below(3) * 4096};
     const PoolBytes before = pool_->bytes();
     const std::size_t spare = tables_->headroom_bytes();
-    const MovesReport planned = tables_->plan_moves(options, below(3) * 20000);
+    const MovesReport planned = below(3) == 0 ? tables_->plan_room(1 + below(20) * 256)
+                                              : tables_->plan_moves(options, below(3) * 20000);
     if (reclaim_ != Reclaim::kRepack) {
       ASSERT_EQ(planned.plans, 0u);
       ASSERT_EQ(pool_->bytes().blocks, before.blocks);

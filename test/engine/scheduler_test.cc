@@ -25,8 +25,15 @@ struct RowPool final : Room {
     for (const Share& share : shares) sum += share.rows;
     return sum <= free;
   }
+  bool repack(std::span<const Share>) override {
+    const std::uint32_t freed = std::min(holes, 4u);
+    free += freed;
+    holes -= freed;
+    return freed > 0;
+  }
   double spare(RequestId id) override { return id == spared ? spare_entries : 0; }
   std::uint32_t free;
+  std::uint32_t holes = 0;
   RequestId spared{};
   double spare_entries = 0;
 };
@@ -92,6 +99,25 @@ TEST(Scheduler, AloneOnlyWhatItCannotBeginWithoutMustFit) {
   const Plan plan = make_plan({}, std::vector{prompt(3, 46)}, {}, pool);
   EXPECT_EQ(plan.change, Plan::Change::kRefuse);
   EXPECT_EQ(plan.target, RequestId{3});
+}
+
+TEST(Scheduler, HolesServeBeforeAnybodyIsCutOrWaits) {
+  RowPool pool(1);
+  pool.holes = 6;
+  pool.spared = RequestId{1};
+  pool.spare_entries = 5;
+  const std::vector<Candidate> running = {answer(1), answer(2), answer(3)};
+  const Plan all = make_plan(running, {}, {}, pool);
+  EXPECT_EQ(all.change, Plan::Change::kNone);
+  EXPECT_EQ(rows_of(all), (Rows{{1, 1}, {2, 1}, {3, 1}}));
+  EXPECT_EQ(pool.holes, 2u) << "no more than was needed";
+
+  pool = RowPool(20);
+  pool.holes = 40;
+  const std::vector<Candidate> waiting = {prompt(2, 30)};
+  const Plan admitted = make_plan({running.data(), 1}, waiting, {}, pool);
+  EXPECT_EQ(admitted.admitted, (std::vector{RequestId{2}}));
+  EXPECT_EQ(pool.free, 52u) << "10 for the answer, 40 for the prompt";
 }
 
 TEST(Scheduler, WithoutRoomTheOrderIsCutPreemptRestartFewerPause) {

@@ -73,6 +73,7 @@ class Recorder final : public Cache {
                std::span<const Position> gone) override {
     return cache_.evict(sequence, layer, head, gone);
   }
+  std::size_t repack(std::size_t free_bytes) override { return cache_.repack(free_bytes); }
   MovesReport plan_moves(std::size_t copy_bytes) override { return cache_.plan_moves(copy_bytes); }
   std::size_t copy_moves(std::size_t bytes) override { return cache_.copy_moves(bytes); }
   void install_moves() override { cache_.install_moves(); }
