@@ -383,10 +383,12 @@ bool Loop::make_way(Generation& request) {
 // would install them, but the next plan asks for their blocks before.
 void Loop::repack_some() {
   double read = 0;     // entries
-  bool lossy = false;  // now or soon: blocks for moves are set aside before they are needed
+  bool lossy = false;  // or soon: blocks for moves are set aside before a full pool needs them
   for (const auto& [rank, request] : running_) {
-    read += static_cast<double>(request->candidate(0).context);
-    lossy = lossy || request->request().options.policy.has_value();
+    const Candidate candidate = request->candidate(0);
+    read += static_cast<double>(candidate.context);
+    const bool soon = running_.size() > 1 && request->request().options.policy;
+    lossy = lossy || !candidate.exact || soon;
   }
   // Beside the share of what attention reads, as much as the step wrote: a prompt's review leaves
   // more to move than the few answers beside it read.

@@ -74,7 +74,7 @@ struct EngineStats {
   std::uint64_t finished = 0, cancelled = 0, failed = 0;
   std::uint64_t preemptions = 0, restarts = 0, pauses = 0;  // pauses: rows that found no room
   std::uint64_t repacks = 0;  // for want of room, beside those that follow a step
-  std::uint64_t cuts = 0;  // reviews of requests with Keep::kPool because the pool was full
+  std::uint64_t cuts = 0;     // reviews of requests with Keep::kPool because the pool was full
 };
 
 class Engine {
