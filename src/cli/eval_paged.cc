@@ -1,6 +1,7 @@
 // quire eval paged-eviction: flags, progress, and where the results go.
 
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -55,8 +56,9 @@ void settle(const CLI::App& app, PagedFlags& flags) {
 
 eval::PagedOptions sizes_of(const PagedFlags& flags) {
   eval::PagedOptions options{.keeps = {256, 1024, 4096}, .blocks = {8, 16, 32}};
-  options.quality.tasks = {std::begin(eval::kTasks), std::end(eval::kTasks)};
+  options.quality.tasks.assign(std::begin(eval::kTasks), std::end(eval::kTasks));
   options.quality.inputs.questions = 4;
+  options.capacity.answer = 128;
   options.capacity.requests = 8;
   options.capacity.pools = {0.35};
   if (flags.quick) {

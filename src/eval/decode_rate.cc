@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -210,9 +211,8 @@ void Rates::add(const Row& row, const Measured& measured) {
     return one.policy == row.policy && one.block_tokens == row.block_tokens && one.keep == row.keep;
   });
   if (cell == cells_.end()) {
-    cell = cells_.insert(
-        cells_.end(),
-        {.policy = row.policy, .block_tokens = row.block_tokens, .keep = row.keep, .tok_s = {}});
+    cells_.push_back({.policy = row.policy, .block_tokens = row.block_tokens, .keep = row.keep});
+    cell = std::prev(cells_.end());
   }
   cell->tok_s.push_back(measured.tok_s);
   cell->bytes = measured.bytes;

@@ -31,7 +31,7 @@ struct RateOptions {
 struct RateCell {
   std::string policy;
   std::uint32_t block_tokens = 16, keep = 0;  // keep: entries; of the full cache its depth
-  std::vector<double> tok_s;                  // a round each, all sequences together
+  std::vector<double> tok_s{};                // a round each, all sequences together
   double bytes = 0, blocks = 0;               // of a sequence after the cut, the last round's
   double review_share = 0;                    // of the time of the steps, likewise
 };

@@ -1,8 +1,6 @@
 #include "eval/paged_eval.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace quire::eval {
@@ -23,22 +21,19 @@ std::vector<std::string> quality_policies(bool every_score) {
   return policies;
 }
 
-// The score of the lowest NLL on prose, over all its cells; one document more or less may change
-// it.
+// The score of the lowest NLL on prose, over all its cells; another choice of documents may name
+// another.
 std::string winner(const std::vector<InputResult>& results) {
   std::string best = kPublished;
-  double least = 0;
-  for (const InputResult& input : results) {
-    for (const ArmResult& arm : input.arms) {
-      if (!arm.arm.policy.starts_with(kPublished)) continue;
-      if (arm.arm.policy.find("scope=") != std::string::npos) continue;
-      const double over = -contrast(results, arm.arm.policy, kPublished, {}).value;
-      if (over < least) {
-        least = over;
-        best = arm.arm.policy;
-      }
-    }
-    break;  // every input has the same arms
+  if (results.empty()) return best;
+  double most = 0;
+  for (const ArmResult& arm : results[0].arms) {  // every input has the same
+    const std::string& policy = arm.arm.policy;
+    if (!policy.starts_with(kPublished) || policy.find("scope=") != std::string::npos) continue;
+    const double better = contrast(results, policy, kPublished, {}).value;
+    if (better <= most) continue;
+    most = better;
+    best = policy;
   }
   return best;
 }
