@@ -136,7 +136,7 @@ int eval_paged(const PagedFlags& flags) {
   if (!options.ok()) return failed(flags, options.status());
   EngineFlags engine_flags = flags.engine;
   engine_flags.deterministic = true;  // results must not depend on which arms share a step
-  engine_flags.budget = "64MiB";  // of a cache that nobody fills: the evaluation opens its own
+  engine_flags.budget = "64MiB";      // of a cache that nobody fills: the evaluation opens its own
   const Result<Engine> engine = open_engine(engine_flags);
   if (!engine.ok()) return failed(flags, engine.status());
   ProgressLine progress("eval");

@@ -141,10 +141,8 @@ Status Rates::decode(Cache& cache, const Row& row, const std::optional<Policy>& 
   std::vector<Token> tokens(held.size());
   std::vector<model::Chunk> chunks;
   for (std::size_t i = 0; i < held.size(); ++i) {
-    chunks.push_back({.sequence = held[i].id(),
-                      .tokens = {&tokens[i], 1},
-                      .answer = true,
-                      .logit_rows = 1});
+    chunks.push_back(
+        {.sequence = held[i].id(), .tokens = {&tokens[i], 1}, .answer = true, .logit_rows = 1});
   }
   for (std::uint32_t step = 0; step < steps; ++step) {
     for (std::size_t i = 0; i < held.size(); ++i) {
@@ -196,8 +194,7 @@ Result<Measured> Rates::measure(const Row& row) {
     return status;
   }
   const Clock::time_point start = Clock::now();
-  if (Status status = decode(**cache, row, policy, held, options_.steps, reviewing);
-      !status.ok()) {
+  if (Status status = decode(**cache, row, policy, held, options_.steps, reviewing); !status.ok()) {
     return status;
   }
   const double seconds = seconds_since(start);
@@ -221,9 +218,9 @@ void Rates::add(const Row& row, const Measured& measured) {
 }
 
 Json line_of(const Row& row, const Measured& measured) {
-  return {{"policy", row.policy},     {"block_tokens", row.block_tokens},
-          {"keep", row.keep},         {"round", row.round},
-          {"tok_s", measured.tok_s},  {"bytes", measured.bytes},
+  return {{"policy", row.policy},      {"block_tokens", row.block_tokens},
+          {"keep", row.keep},          {"round", row.round},
+          {"tok_s", measured.tok_s},   {"bytes", measured.bytes},
           {"blocks", measured.blocks}, {"review_share", measured.review_share}};
 }
 
@@ -231,8 +228,9 @@ Json line_of(const Row& row, const Measured& measured) {
 std::optional<Measured> known(const std::vector<Json>& lines, const Row& row) {
   const auto same = [&](const Json& line) {
     const Json mine = line_of(row, {});
-    return std::ranges::all_of(std::array{"policy", "block_tokens", "keep", "round"},
-                               [&](const char* key) { return line.value(key, Json()) == mine[key]; });
+    return std::ranges::all_of(
+        std::array{"policy", "block_tokens", "keep", "round"},
+        [&](const char* key) { return line.value(key, Json()) == mine[key]; });
   };
   const auto line = std::ranges::find_if(lines, same);
   if (line == lines.end()) return {};
@@ -256,7 +254,8 @@ Status Rates::run() {
   if (!log.ok()) return log.status();
   const std::vector<Row> all = rows();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (options_.cancel != nullptr && options_.cancel->load()) return {Code::kCancelled, "cancelled"};
+    if (options_.cancel != nullptr && options_.cancel->load())
+      return {Code::kCancelled, "cancelled"};
     const Row& row = all[i];
     if (const std::optional<Measured> before = known(log->finished(), row)) {
       add(row, *before);

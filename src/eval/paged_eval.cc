@@ -12,7 +12,7 @@ std::string spec(const char* option, const char* value) {
 
 std::vector<std::string> quality_policies(bool every_score) {
   std::vector<std::string> policies = {
-      "knorm",  "keydiff",    kPublished,   spec("scope", "layer"), spec("scope", "sequence"),
+      "knorm",  "keydiff",    kPublished, spec("scope", "layer"), spec("scope", "sequence"),
       kInverse, kRandomBlocks};
   if (!every_score) return policies;
   for (const char* score : {"inv_k", "v", "k_plus_v", "knorm_high", "keydiff"}) {
@@ -68,8 +68,8 @@ Status arrange(PagedOptions& options) {
     options.rates.keeps.push_back(keep);
   }
   if (options.rates.keeps.empty()) {
-    return {Code::kInvalidArgument, "keep: no budget is below the " + std::to_string(tokens) +
-                                        " tokens of a document"};
+    return {Code::kInvalidArgument,
+            "keep: no budget is below the " + std::to_string(tokens) + " tokens of a document"};
   }
   options.quality.policies = quality_policies(options.every_score);
   options.quality.blocks = options.rates.blocks = options.blocks;
@@ -98,7 +98,8 @@ Result<PagedReport> evaluate_paged(model::Model& model, const CacheOptions& like
   report.capacity = *std::move(capacity);
   report.checks = report.quality.summary.checks;
   // There is no oracle among these arms.
-  std::erase_if(report.checks, [](const Check& check) { return check.name.starts_with("hindsight"); });
+  std::erase_if(report.checks,
+                [](const Check& check) { return check.name.starts_with("hindsight"); });
   report.checks.push_back(sign_check(report.quality.results));
   return report;
 }

@@ -78,8 +78,8 @@ std::vector<Compared> by_cell(const PagedReport& report) {
     for (const double keep : keeps) {
       for (const char* other : {kInverse, kRandomBlocks}) {
         const Pairs pairs{.task = Task::kProse, .block_tokens = block, .keep = keep};
-        all.push_back({kPublished, other, pairs,
-                       contrast(report.quality.results, kPublished, other, pairs)});
+        all.push_back(
+            {kPublished, other, pairs, contrast(report.quality.results, kPublished, other, pairs)});
       }
     }
   }
@@ -191,13 +191,14 @@ std::string page_of(const PagedReport& report) {
 Json compared_json(const std::vector<Compared>& list) {
   Json all = Json::array();
   for (const Compared& one : list) {
-    all.push_back({{"arm", one.better},
-                   {"beside", one.other},
-                   {"task", name_of(one.pairs.task)},
-                   {"block_tokens", one.pairs.block_tokens ? Json(*one.pairs.block_tokens) : Json()},
-                   {"keep", one.pairs.keep ? Json(*one.pairs.keep) : Json()},
-                   {"nats", json_of(one.estimate)},
-                   {"verdict", verdict(one.estimate)}});
+    all.push_back(
+        {{"arm", one.better},
+         {"beside", one.other},
+         {"task", name_of(one.pairs.task)},
+         {"block_tokens", one.pairs.block_tokens ? Json(*one.pairs.block_tokens) : Json()},
+         {"keep", one.pairs.keep ? Json(*one.pairs.keep) : Json()},
+         {"nats", json_of(one.estimate)},
+         {"verdict", verdict(one.estimate)}});
   }
   return all;
 }

@@ -231,11 +231,11 @@ std::string page_of(const PeerCapacity& peer, const CapacityReport& ours) {
       return of(field) / median_of(peer.cells, "", kLlama, kind.pool, field);
     };
     char buffer[200];
-    std::snprintf(buffer, sizeof(buffer), "| %.0f %% | %s | %s | %g | %.2f | %.1f | %.2f | %.2f |\n",
-                  kind.pool * 100, kind.policy.empty() ? "-" : kind.policy.c_str(),
-                  kind.arm.c_str(), of(&CapacityCell::concurrency),
-                  to_llama(&CapacityCell::concurrency), of(&CapacityCell::tok_s),
-                  to_llama(&CapacityCell::tok_s), of(&CapacityCell::latency_p95));
+    std::snprintf(
+        buffer, sizeof(buffer), "| %.0f %% | %s | %s | %g | %.2f | %.1f | %.2f | %.2f |\n",
+        kind.pool * 100, kind.policy.empty() ? "-" : kind.policy.c_str(), kind.arm.c_str(),
+        of(&CapacityCell::concurrency), to_llama(&CapacityCell::concurrency),
+        of(&CapacityCell::tok_s), to_llama(&CapacityCell::tok_s), of(&CapacityCell::latency_p95));
     text += buffer;
   };
   for (const CapacityCell& llama : kinds(peer.cells)) {

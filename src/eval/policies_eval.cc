@@ -18,23 +18,23 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
                const PoliciesOptions& options, const std::vector<std::string>& policies) {
   const model::ModelInfo& info = model.info();
   Json header = {{"quire_json", 1},
-          {"log", "eval policies"},
-          {"version", 1},  // of the lines
-          {"model",
-           {{"name", info.name},
-            {"quantization", info.quantization},
-            {"file_bytes", info.file_bytes},
-            {"fingerprint", fingerprint}}},
-          {"options",
-           {{"policies", policies},
-            {"keeps", options.keeps},
-            {"tokens", options.inputs.tokens},
-            {"continuation", options.inputs.continuation},
-            {"needles", options.inputs.needles},
-            {"questions", options.inputs.questions},
-            {"aware", options.aware},
-            {"text", options.text_name},
-            {"text_bytes", options.text.size()}}}};
+                 {"log", "eval policies"},
+                 {"version", 1},  // of the lines
+                 {"model",
+                  {{"name", info.name},
+                   {"quantization", info.quantization},
+                   {"file_bytes", info.file_bytes},
+                   {"fingerprint", fingerprint}}},
+                 {"options",
+                  {{"policies", policies},
+                   {"keeps", options.keeps},
+                   {"tokens", options.inputs.tokens},
+                   {"continuation", options.inputs.continuation},
+                   {"needles", options.inputs.needles},
+                   {"questions", options.inputs.questions},
+                   {"aware", options.aware},
+                   {"text", options.text_name},
+                   {"text_bytes", options.text.size()}}}};
   if (options.equal_entries) header["options"]["equal"] = "entries";
   return header;
 }
@@ -104,7 +104,8 @@ bool Evaluation::done(const Job& job) const {
 Status Evaluation::continue_log() {
   const Result<std::string> fingerprint = file_fingerprint(options_.model_path);
   if (!fingerprint.ok()) return fingerprint.status();
-  const Result<std::vector<std::string>> policies = with_anchors(options_.policies, options_.oracle);
+  const Result<std::vector<std::string>> policies =
+      with_anchors(options_.policies, options_.oracle);
   if (!policies.ok()) return policies.status();
   arms_ = cross_arms(*policies, options_.keeps);
   header_ = header_of(model_, *fingerprint, options_, *policies);
@@ -148,11 +149,12 @@ Status Evaluation::open_caches(std::uint32_t block) {
   if (!shadow.ok()) return shadow.status();
   shadow_ = *std::move(shadow);
   if (Status status = model_.attach(*cache_); !status.ok()) return status;
-  examiner_.emplace(model_, *cache_, *shadow_,
-                    MeasureOptions{.arms = arms_,
-                                   .chunk = kRows,
-                                   .aware = options_.aware,
-                                   .entries_of = options_.equal_entries ? options_.inputs.tokens : 0});
+  examiner_.emplace(
+      model_, *cache_, *shadow_,
+      MeasureOptions{.arms = arms_,
+                     .chunk = kRows,
+                     .aware = options_.aware,
+                     .entries_of = options_.equal_entries ? options_.inputs.tokens : 0});
   return {};
 }
 

@@ -138,7 +138,8 @@ std::vector<const char*> plotted(const Section& section) {
 std::string section_page(const Section& section, const std::string& prefix) {
   std::string text = "## " + section.title + "\n\n";
   for (const char* measure : plotted(section)) {
-    text += "![" + measure_words(measure) + "](plots/" + prefix + section.file + "-" + measure + ".svg)\n\n";
+    text += "![" + measure_words(measure) + "](plots/" + prefix + section.file + "-" + measure +
+            ".svg)\n\n";
   }
   text += "| policy | keep | entries | bytes | ";
   for (const Measure& measure : section.cells[0]->measures) {
@@ -175,8 +176,8 @@ std::string page_of(const PoliciesReport& report) {
           std::to_string(model.at("file_bytes").get<std::uint64_t>()) + " bytes, fingerprint " +
           model.at("fingerprint").get<std::string>() +
           "). Inputs: " + std::to_string(report.inputs) + ". Settings: `" +
-          report.header.at("options").dump() +
-          "`.\n\n## Checks\n\n" + checks_page(report.summary.checks);
+          report.header.at("options").dump() + "`.\n\n## Checks\n\n" +
+          checks_page(report.summary.checks);
   return text + sections_page(report, "");
 }
 

@@ -47,7 +47,7 @@ struct VtokenOptions {
 
 struct VtokenCell {
   std::string model, policy, setting, arm;  // setting: formula, default
-  double ratio = 0;                  // asked; kept is what was found
+  double ratio = 0;                         // asked; kept is what was found
   std::uint32_t block_tokens = 0, tokens = 0;
   double kept_mean = 0;  // entries a lane
   std::uint64_t blocks = 0, oracle_blocks = 0, blocks_peak = 0;
@@ -74,8 +74,8 @@ struct VtokenReport {
   double random_saving_error_points = 0, control_saving = 0, idle_overhead = 0;
   std::optional<CapacityReport> capacity{};
   std::optional<PeerCapacity> peer{};  // not without capacity
-  std::vector<std::string> left_out;  // policies this build does not have
-  std::vector<Trace> victims;         // with keep_victims
+  std::vector<std::string> left_out;   // policies this build does not have
+  std::vector<Trace> victims;          // with keep_victims
 };
 
 // `like`: shape and element types of the cache.  The model is left without a cache.

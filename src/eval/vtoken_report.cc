@@ -206,8 +206,7 @@ std::string model_page(const VtokenReport& report, const std::string& model, std
   return "![formula](plots/vtoken-formula" + number + ".svg)\n\n![policies](plots/vtoken-policies" +
          number + ".svg)\n\n## " + no + " protection, repacked as far as it goes\n\n" +
          cells_page(report, model, "formula") + "## " + the +
-         " cache's defaults, each policy's protection\n\n" +
-         cells_page(report, model, "default");
+         " cache's defaults, each policy's protection\n\n" + cells_page(report, model, "default");
 }
 
 std::string page_of(const VtokenReport& report) {

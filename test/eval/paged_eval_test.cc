@@ -25,20 +25,17 @@ class PagedEval : public testing::Test {
  protected:
   PagedEval() {
     std::ofstream(weights_.path()) << "weights";
-    options_ = {.quality = {.model_path = weights_.path(),
-                            .tasks = {Task::kProse, Task::kNeedle},
-                            .seeds = 2,
-                            .inputs = {.tokens = 512, .continuation = 40, .needles = 2},
-                            .text = prose(),
-                            .text_name = "made up"},
-                .keeps = {128, 1024},
-                .blocks = {8, 16},
-                .rates = {.sequences = 2, .steps = 16, .rounds = 2},
-                .capacity = {.text = prose(),
-                             .prompt = 96,
-                             .answer = 64,
-                             .requests = 4,
-                             .pools = {0.5}}};
+    options_ = {
+        .quality = {.model_path = weights_.path(),
+                    .tasks = {Task::kProse, Task::kNeedle},
+                    .seeds = 2,
+                    .inputs = {.tokens = 512, .continuation = 40, .needles = 2},
+                    .text = prose(),
+                    .text_name = "made up"},
+        .keeps = {128, 1024},
+        .blocks = {8, 16},
+        .rates = {.sequences = 2, .steps = 16, .rounds = 2},
+        .capacity = {.text = prose(), .prompt = 96, .answer = 64, .requests = 4, .pools = {0.5}}};
     options_.capacity.make_sampler =
         [](const model::Model&,
            const model::SamplerOptions&) -> Result<std::unique_ptr<model::Sampler>> {

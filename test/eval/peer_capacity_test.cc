@@ -109,8 +109,7 @@ CapacityReport ours() {
 TEST(PeerCapacity, RunsWhatTheCellsHoldAndAnswersEveryRequest) {
   CountingPeer peer;
   const std::vector<Token> tokens = text(500);
-  const Result<PeerCapacity> found =
-      measure_peer_capacity(peer, tokens, kLike, options(), ours());
+  const Result<PeerCapacity> found = measure_peer_capacity(peer, tokens, kLike, options(), ours());
   ASSERT_TRUE(found.ok()) << found.status().message();
   ASSERT_EQ(found->cells.size(), 4u) << "pools, seeds";
   EXPECT_EQ(found->cells[0].concurrency, 3u) << "112 tokens, 32 a request";
