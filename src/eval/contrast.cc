@@ -7,14 +7,16 @@
 namespace quire::eval {
 namespace {
 
-void add_pairs(const InputResult& input, const ArmResult& better, const ArmResult& other,
+void add_pairs(const InputResult& input, const ArmResult& better, const ArmResult& other, bool kl,
                std::vector<double>& items) {
   if (input.task == Task::kProse) {
-    items.push_back(other.prose.nll - better.prose.nll);
+    const auto of = kl ? &ProseScore::kl : &ProseScore::nll;
+    items.push_back(other.prose.*of - better.prose.*of);
     return;
   }
   for (std::size_t q = 0; q < std::min(better.blind.size(), other.blind.size()); ++q) {
-    items.push_back(better.blind[q].log_p - other.blind[q].log_p);
+    const QuestionScore &mine = better.blind[q], &theirs = other.blind[q];
+    items.push_back(kl ? theirs.kl - mine.kl : mine.log_p - theirs.log_p);
   }
 }
 
@@ -32,7 +34,8 @@ Estimate contrast(const std::vector<InputResult>& results, const std::string& be
         // An arm without a share of its own (the full cache) stands beside all.
         return one.arm.policy == other && (one.arm.keep == arm.arm.keep || other == kFull);
       });
-      if (beside != input.arms.end()) add_pairs(input, arm, *beside, documents[input.seed]);
+      if (beside != input.arms.end())
+        add_pairs(input, arm, *beside, pairs.kl, documents[input.seed]);
     }
   }
   std::vector<std::vector<double>> clusters;

@@ -14,6 +14,7 @@ namespace quire::eval {
 // Which pairs are looked at; what is not set is taken together.
 struct Pairs {
   Task task = Task::kProse;  // prose: NLL of its rows; else log-probability of blind answers
+  bool kl = false;           // the divergence from the full cache instead
   std::optional<std::uint32_t> block_tokens{};
   std::optional<double> keep{};
 };

@@ -28,6 +28,10 @@ struct Compared {
   Estimate estimate;
 };
 
+const char* measure_of(const Pairs& pairs) {
+  return pairs.kl ? "KL" : pairs.task == Task::kProse ? "NLL" : "log-probability";
+}
+
 const char* verdict(const Estimate& estimate) {
   const int sign = sign_of(estimate);
   return sign > 0 ? "better" : sign < 0 ? "worse" : "no difference shown";
@@ -49,10 +53,13 @@ std::vector<Compared> overall(const PagedReport& report) {
   std::vector<Compared> all;
   for (const std::string& other : others_of(report)) {
     for (const Task task : kTasks) {
-      const Pairs pairs{.task = task};
-      Compared one{kPublished, other, pairs,
-                   contrast(report.quality.results, kPublished, other, pairs)};
-      if (one.estimate.items > 0) all.push_back(std::move(one));
+      for (const bool kl : {false, true}) {
+        if (kl && other == kFull) continue;
+        const Pairs pairs{.task = task, .kl = kl};
+        Compared one{kPublished, other, pairs,
+                     contrast(report.quality.results, kPublished, other, pairs)};
+        if (one.estimate.items > 0) all.push_back(std::move(one));
+      }
     }
   }
   return all;
@@ -93,11 +100,12 @@ double document_tokens(const PagedReport& report) {
 std::string contrasts_page(const PagedReport& report) {
   std::string text =
       "## |v| / |k| of lanes beside each other arm\n\nNats by which it is better: NLL of prose, "
-      "log-probability of an answer token elsewhere; mean over budgets and block sizes, interval "
-      "over documents.\n\n| beside | task | nats | |\n|---|---|---|---|\n";
+      "log-probability of an answer token elsewhere, and KL to the full cache; mean over budgets "
+      "and block sizes, interval over documents.\n\n"
+      "| beside | task | measure | nats | |\n|---|---|---|---|---|\n";
   for (const Compared& one : overall(report)) {
-    text += "| " + one.other + " | " + name_of(one.pairs.task) + " | " +
-            with_interval(one.estimate) + " | " + verdict(one.estimate) + " |\n";
+    text += "| " + one.other + " | " + name_of(one.pairs.task) + " | " + measure_of(one.pairs) +
+            " | " + with_interval(one.estimate) + " | " + verdict(one.estimate) + " |\n";
   }
   text +=
       "\n## The sign, cell by cell\n\nProse.\n\n| beside | block | entries | nats of NLL | |\n"
@@ -195,6 +203,7 @@ Json compared_json(const std::vector<Compared>& list) {
         {{"arm", one.better},
          {"beside", one.other},
          {"task", name_of(one.pairs.task)},
+         {"measure", measure_of(one.pairs)},
          {"block_tokens", one.pairs.block_tokens ? Json(*one.pairs.block_tokens) : Json()},
          {"keep", one.pairs.keep ? Json(*one.pairs.keep) : Json()},
          {"nats", json_of(one.estimate)},
@@ -241,13 +250,13 @@ std::string table_of(const PagedReport& report) {
   quality.summary.checks.clear();  // ours are more
   std::string text = table_of(quality);
   char buffer[200];
-  std::snprintf(buffer, sizeof(buffer), "%-32s %-8s %28s\n", "|v| / |k| of lanes beside", "task",
-                "nats better");
+  std::snprintf(buffer, sizeof(buffer), "%-32s %-8s %-16s %24s\n", "|v| / |k| of lanes beside",
+                "task", "measure", "nats better");
   text += buffer;
   for (const Compared& one : overall(report)) {
-    std::snprintf(buffer, sizeof(buffer), "%-32s %-8s %28s  %s\n", one.other.c_str(),
-                  name_of(one.pairs.task), with_interval(one.estimate).c_str(),
-                  verdict(one.estimate));
+    std::snprintf(buffer, sizeof(buffer), "%-32s %-8s %-16s %24s  %s\n", one.other.c_str(),
+                  name_of(one.pairs.task), measure_of(one.pairs),
+                  with_interval(one.estimate).c_str(), verdict(one.estimate));
     text += buffer;
   }
   std::snprintf(buffer, sizeof(buffer), "\n%-24s %6s %8s %10s %8s %8s\n", "decode", "block",

@@ -4,9 +4,10 @@
 // What drives libllama is its server's loop, in process and without HTTP.  A waiting request gets a
 // slot while the cells hold its prompt and its whole answer beside those of the running ones: the
 // server preempts nobody, a request that finds no cell fails, so this is the number of slots
-// (--parallel) its user would set.  A step takes a row of every answer, then prompts in the order
-// of their slots, up to the server's 2,048 rows (n_batch; computed 512 at a time, n_ubatch).
-// Answers are greedy, by a plain maximum; a finished request's cells are free before the next step.
+// (--parallel) its user would set.  Cells that libllama rounds up to are not counted.  A step takes
+// a row of every answer, then prompts in the order of their slots, up to the server's 2,048 rows
+// (n_batch; computed 512 at a time, n_ubatch).  Answers are greedy, by a plain maximum; a finished
+// request's cells are free before the next step.
 #pragma once
 
 #include <span>

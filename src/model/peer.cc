@@ -12,7 +12,11 @@
 namespace quire::model {
 namespace {
 
-constexpr std::uint32_t kCellsRound = 256;  // what libllama rounds the cells of a stream to
+// What libllama rounds the cells of a stream to.
+std::uint32_t rounded(std::uint32_t cells) {
+  return std::max(1u, (cells + 255) / 256) * 256;
+}
+
 constexpr std::uint32_t kSharedRows = 512;  // its own default of rows computed together
 
 struct FreeThreads {
@@ -105,18 +109,14 @@ Status LlamaPeer::make(const llama_context_params& params) {
 Status LlamaPeer::open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) {
   llama_context_params params = params_of(sequences, rows);
   // Padded to what libllama rounds a stream to, which would otherwise take it from others.
-  params.n_ctx = (tokens + kCellsRound - 1) / kCellsRound * kCellsRound * sequences;
+  params.n_ctx = rounded(tokens) * sequences;
   params.kv_unified = false;  // unified, every sequence would walk the cells of all others
   return make(params);
 }
 
 Status LlamaPeer::open_shared(std::uint32_t sequences, std::uint32_t cells, std::uint32_t rows) {
   llama_context_params params = params_of(sequences, rows);
-  params.n_ctx = cells / kCellsRound * kCellsRound;
-  if (params.n_ctx == 0) {  // 0 would be the model's context
-    return {Code::kOutOfMemory, "libllama: " + std::to_string(cells) + " cells, of at least " +
-                                    std::to_string(kCellsRound)};
-  }
+  params.n_ctx = rounded(cells);
   params.n_ubatch = std::min(rows, kSharedRows);
   params.kv_unified = true;
   return make(params);

@@ -35,8 +35,8 @@ class Peer {
   // Room for `sequences` sequences (at most kMaxPeerSequences) of up to `tokens` tokens each, all
   // empty; what there was is forgotten.  A step takes up to `rows` rows.
   virtual Status open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) = 0;
-  // One cache of `cells` tokens (to a multiple of 256, at most) that all sequences share, as its
-  // server's unified cache; a step takes up to `rows` rows, computed 512 at a time.
+  // One cache of `cells` tokens (libllama rounds up to a multiple of 256) that all sequences share,
+  // as its server's unified cache; a step takes up to `rows` rows, computed 512 at a time.
   virtual Status open_shared(std::uint32_t sequences, std::uint32_t cells, std::uint32_t rows) = 0;
   // Appends the tokens, at most `rows`, to one sequence; the last `wanted` of them get logits.
   virtual Status read(std::uint32_t sequence, std::span<const Token> tokens,

@@ -12,7 +12,7 @@ namespace {
 
 ArmResult prose_arm(const char* policy, double keep, double nll) {
   ArmResult arm{.arm = {.policy = policy, .keep = keep}};
-  arm.prose = {.nll = nll, .rows = 10};
+  arm.prose = {.nll = nll, .kl = nll / 10, .rows = 10};
   return arm;
 }
 
@@ -36,6 +36,11 @@ TEST(Contrast, PairsShareAnInputAndABudget) {
   EXPECT_NEAR(contrast(results, "good", "bad", {.block_tokens = 16}).value, (0.1 + 1) / 2, 1e-12);
   EXPECT_NEAR(contrast(results, "good", "full", {.block_tokens = 16}).value, -(1 + 2) / 2.0, 1e-12)
       << "the full cache stands beside every budget";
+}
+
+TEST(Contrast, DivergenceCanBeComparedInstead) {
+  const std::vector<InputResult> results = {prose(0, 8), prose(1, 8)};
+  EXPECT_NEAR(contrast(results, "good", "bad", {.kl = true, .keep = 0.5}).value, 0.015, 1e-12);
 }
 
 TEST(Contrast, AnswersAreComparedQuestionByQuestion) {
