@@ -3,12 +3,14 @@
 
 Usage: bench_peers_openvino.py MODEL.gguf THREADS     in the environment .deps/peers/openvino
 
-Reads lines such as {"kind": "pp", "tokens": 512, "depth": 0, "batch": 1} and answers each with
-{"tok_s": 1850.2}; the first line it writes says what runs: {"version": ..., "devices": ...}.
+Reads lines such as {"kind": "pp", "tokens": 512, "depth": 0, "batch": 1, "keep": 0} and answers each
+with {"tok_s": 1850.2}; the first line it writes says what runs: {"version": ..., "devices": ...}.
 
 One continuous-batching pipeline, f16 keys and values, prompts of exact length made of random words,
 greedy, no end token, no prefix cache.  Its defaults otherwise, the precision of its matmuls
-included.  Times are of its steps, taken here.
+included.  Times are of its steps, taken here.  "keep": a second pipeline, whose own cache eviction
+keeps so many tokens of a sequence: the first 32, the newest 128 and, between them, those of the
+largest attention, divided by the steps that saw them (its defaults, but for the size of the whole).
 """
 import json
 import os
@@ -20,6 +22,7 @@ WORDS = ("time traveller machine future dimension night fire lamp wheel hill riv
          "palace museum match shadow morning sun laboratory guest chair smoke garden").split()
 CHUNK = 512      # prompt tokens of a step, as quire's
 WARM_STEPS = 2   # untimed decode steps after a prompt
+SINKS, RECENT = 32, 128  # of its eviction: what it keeps whatever their attention
 
 
 class Engine:
@@ -28,16 +31,32 @@ class Engine:
         import openvino
         import openvino_genai as genai
         self.numpy, self.openvino, self.genai = numpy, openvino, genai
+        self.model, self.threads = model, threads
+        self.pipes = {}  # by what they keep
+        self.use(0)
+        self.random = random.Random(1)
+        self.requests = 0
+
+    def use(self, keep: int):
+        """Tokens that a sequence keeps; 0: all."""
+        if keep not in self.pipes:
+            self.pipes[keep] = self.pipeline(keep)
+        self.pipe = self.pipes[keep]
+
+    def pipeline(self, keep: int):
+        genai = self.genai
         config = genai.SchedulerConfig()
         config.cache_size = 2  # GiB
         config.max_num_batched_tokens = CHUNK
         config.max_num_seqs = 64
         config.dynamic_split_fuse = True
         config.enable_prefix_caching = False
-        properties = {"INFERENCE_NUM_THREADS": threads, "KV_CACHE_PRECISION": "f16"}
-        self.pipe = genai.ContinuousBatchingPipeline(model, config, "CPU", properties, {})
-        self.random = random.Random(1)
-        self.requests = 0
+        if keep:
+            config.use_cache_eviction = True
+            config.cache_eviction_config = genai.CacheEvictionConfig(
+                SINKS, RECENT, keep, genai.AggregationMode.NORM_SUM)
+        properties = {"INFERENCE_NUM_THREADS": self.threads, "KV_CACHE_PRECISION": "f16"}
+        return genai.ContinuousBatchingPipeline(self.model, config, "CPU", properties, {})
 
     def prompt(self, tokens: int):
         text = " ".join(self.random.choice(WORDS) for _ in range(tokens))  # a word: 1 token or more
@@ -99,6 +118,7 @@ def main(model: str, threads: int):
     engine.decode(64, 4, 1)
     for line in sys.stdin:
         row = json.loads(line)
+        engine.use(row["keep"])
         rate = (engine.prefill(row["tokens"]) if row["kind"] == "pp" else
                 engine.decode(row["depth"], row["tokens"], row["batch"]))
         print(json.dumps({"tok_s": rate}), file=answers)

@@ -54,8 +54,8 @@ def main(target: str):
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(11, 3.4))
     bars(left, prefill, [row["test"][2:] for row in prefill], "prefill, tokens")
     depths(middle, single, record["machine"])
-    bars(right, other, [f"{row['batch']} at {row['depth']}" if row["batch"] > 1 else
-                        f"1 at {row['depth']},\nquire keeps {row['test'].split('+keep')[1]}"
+    bars(right, other, [f"{row['batch']} at {row['depth']}" +
+                        (f",\n{row['test'].split('+keep')[1]} kept" if "+keep" in row["test"] else "")
                         for row in other], "decode, other")
     for axes in (left, middle, right):
         axes.set_ylim(bottom=0)

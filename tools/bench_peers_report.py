@@ -62,7 +62,8 @@ HEAD = """# Speed
 
 Written by `tools/bench_peers` (`make bench-peers`) from the last record of each model in `bench/history.jsonl`. In every round each engine does
 each row once, another one first; a ratio is taken per round: quire to the engine beside it, the median, and the 10th percentile in
-brackets. All keep keys and values in f16. "Of read" is the share of the read bandwidth measured that the row's least traffic makes.
+brackets. All keep keys and values in f16. Where a row says what is kept, quire evicts with h2o, OpenVINO GenAI, if it is in the row,
+with its own cache eviction, and llama.cpp, which has none, keeps all. "Of read" is the share of the read bandwidth measured that the row's least traffic makes.
 A line is the ratio that was set as the goal before: to llama.cpp, the better of its two builds counts. A * marks a row measured twice because quire's
 own times spread over 10 %, a ! one that still does: the machine was not idle, and its figures say little. Attention alone, rooflines, divergence and
 another model are in speed-notes.md.

@@ -10,7 +10,7 @@ class Row:
     tokens: int
     depth: int = 0
     batch: int = 1
-    keep: int = 0            # quire with h2o; the others with their full cache
+    keep: int = 0            # quire with h2o, OpenVINO GenAI with its own; llama.cpp keeps all
     requantized: str = ""    # of this type instead of the model's own
     to_llama: float = 1.0    # the least ratio to the better of both llama.cpp builds
     to_openvino: float = 0   # and to OpenVINO GenAI; 0: not compared
@@ -32,6 +32,8 @@ SMOLLM2 = (
         to_llama=2.5, to_own_full=1.5),
     Row("tg16x16@d2048", "decode 16 at depth 2048", "tg", 16, 2048, batch=16, to_llama=3.5,
         to_openvino=0.9),
+    Row("tg16x16@d2100+keep512", "decode 16 at depth 2100, both keep 512", "tg", 16, 2100, batch=16,
+        keep=512, to_llama=3.5, to_openvino=1.5),
     Row("pp512", "prefill 512, Q4_0 file", "pp", 512, requantized="Q4_0", to_llama=1.5),
 )
 # Any other model: not slower than llama.cpp.

@@ -13,7 +13,12 @@ Command add_eval(CLI::App& app) {
   CLI::App* vtoken =
       app.add_subcommand("vtoken", "Blocks that repacking frees, beside an independent count");
   const Command run_vtoken = add_eval_vtoken(*vtoken);
-  return [=] { return policies->parsed() ? run_policies() : run_vtoken(); };
+  CLI::App* paged = app.add_subcommand(
+      "paged-eviction", "Eviction of whole blocks by |v| / |k|: quality, speed, and its sign");
+  const Command run_paged = add_eval_paged(*paged);
+  return [=] {
+    return policies->parsed() ? run_policies() : paged->parsed() ? run_paged() : run_vtoken();
+  };
 }
 
 }  // namespace quire::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
@@ -14,26 +15,30 @@
 #include "cli/terminal.h"
 #include "eval/policies_report.h"
 #include "eval/vtoken_eval.h"
+#include "model/peer.h"
 
 namespace quire::cli {
 namespace {
 
 struct VtokenFlags {
   EngineFlags engine;
-  std::string text, report, victims;
+  std::vector<std::string> also;  // models whose blocks are replayed, too
+  std::string vs, text, report, victims;
   bool quick = false, full = false, json = false;
 };
 
-eval::VtokenOptions options_of(const VtokenFlags& flags) {
+// `also`: of a model after the first, whose blocks are replayed and nothing is timed.
+eval::VtokenOptions options_of(const VtokenFlags& flags, bool also) {
   eval::VtokenOptions options;
   options.keep_victims = !flags.victims.empty();
-  if (flags.quick) {
+  options.hook_cost = !also;
+  if (flags.full) {
+    options.tokens = options.control_tokens = 4096;
+    options.ratios = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};
+  } else if (flags.quick || also) {
     options.control_tokens = 1024;
     options.control_ratios = {0.5};
     options.control_blocks = {16, 32};
-  } else if (flags.full) {
-    options.tokens = options.control_tokens = 4096;
-    options.ratios = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};
   }
   return options;
 }
@@ -56,33 +61,77 @@ int failed(const VtokenFlags& flags, const Status& status) {
   return status.code() == Code::kCancelled ? kExitInterrupted : kExitFailed;
 }
 
-Result<eval::VtokenReport> evaluated(const VtokenFlags& flags) {
-  const Result<EvalText> text = read_eval_text(flags.text);
-  if (!text.ok()) return text.status();
-  EngineFlags engine_flags = flags.engine;
-  engine_flags.deterministic = true;
-  engine_flags.budget = "64MiB";  // of a cache that nobody fills: the evaluation opens its own
-  const Result<Engine> engine = open_engine(engine_flags);
-  if (!engine.ok()) return engine.status();
-  ProgressLine progress("eval");
-  Answering answering;
-  eval::VtokenOptions options = options_of(flags);
-  options.text = text->text;
-  options.cancel = answering.cancel();
+// What one command measures with.
+struct Session {
+  const VtokenFlags& flags;
+  std::string text;
+  ProgressLine progress{"eval"};
+  Answering answering{};
+};
+
+Result<Engine> engine_of(const VtokenFlags& flags, const std::string& model) {
+  EngineFlags engine = flags.engine;
+  engine.model = model;
+  engine.deterministic = true;
+  engine.budget = "64MiB";  // of a cache that nobody fills: the evaluation opens its own
+  return open_engine(engine);
+}
+
+Result<eval::VtokenReport> replayed(Session& session, const Engine& engine, bool also) {
+  eval::VtokenOptions options = options_of(session.flags, also);
+  options.text = session.text;
+  options.cancel = session.answering.cancel();
   options.on_progress = [&](double share, const std::string& doing) {
-    progress.show(share, doing);
+    session.progress.show(share, also ? engine.model->info().name + ", " + doing : doing);
   };
-  const CacheOptions like = engine->cache->options();
-  Result<eval::VtokenReport> report = eval::evaluate_vtoken(*engine->model, like, options);
-  if (!report.ok()) return report;
-  eval::CapacityOptions capacity = capacity_of(flags);
-  capacity.text = text->text;
-  capacity.cancel = answering.cancel();
-  capacity.on_progress = options.on_progress;
-  Result<eval::CapacityReport> served = eval::measure_capacity(*engine->model, like, capacity);
+  return eval::evaluate_vtoken(*engine.model, engine.cache->options(), options);
+}
+
+Status serve(Session& session, const Engine& engine, eval::VtokenReport& report) {
+  eval::CapacityOptions options = capacity_of(session.flags);
+  options.text = session.text;
+  options.cancel = session.answering.cancel();
+  options.on_progress = [&](double share, const std::string& doing) {
+    session.progress.show(share, doing);
+  };
+  const CacheOptions like = engine.cache->options();
+  Result<eval::CapacityReport> served = eval::measure_capacity(*engine.model, like, options);
   if (!served.ok()) return served.status();
-  report->capacity = *std::move(served);
-  return report;
+  report.capacity = *std::move(served);
+  if (session.flags.vs.empty()) return {};
+  const Result<std::unique_ptr<model::Peer>> peer =
+      model::Peer::load(session.flags.engine.model, engine.model->threads());
+  if (!peer.ok()) return peer.status();
+  engine.model->pause();
+  const std::vector<model::Token> tokens = engine.model->tokenize(session.text, true, false);
+  Result<eval::PeerCapacity> beside =
+      eval::measure_peer_capacity(**peer, tokens, like, options, *report.capacity);
+  engine.model->resume();
+  if (!beside.ok()) return beside.status();
+  report.peer = *std::move(beside);
+  return {};
+}
+
+Result<eval::VtokenReport> evaluated(const VtokenFlags& flags) {
+  Result<EvalText> text = read_eval_text(flags.text);
+  if (!text.ok()) return text.status();
+  Session session{.flags = flags, .text = std::move(text->text)};
+  std::optional<eval::VtokenReport> all;
+  std::vector<std::string> models = {flags.engine.model};
+  models.insert(models.end(), flags.also.begin(), flags.also.end());
+  for (const std::string& model : models) {
+    const Result<Engine> engine = engine_of(flags, model);
+    if (!engine.ok()) return engine.status();
+    Result<eval::VtokenReport> report = replayed(session, *engine, all.has_value());
+    if (!report.ok()) return report;
+    if (all) {
+      eval::merge(*all, *std::move(report));
+      continue;
+    }
+    all = *std::move(report);
+    if (Status status = serve(session, *engine, *all); !status.ok()) return status;
+  }
+  return *std::move(all);
 }
 
 int eval_vtoken(const VtokenFlags& flags) {
@@ -117,6 +166,13 @@ Command add_eval_vtoken(CLI::App& app) {
   app.add_flag("--quick", flags->quick, "Short controls: under 50 s with a small model");
   app.add_flag("--full", flags->full,
                "Sequences of 4,096 tokens, more ratios, five seeds of requests together");
+  app.add_option("--also", flags->also, "Replay the blocks of this model as well, in one report")
+      ->type_name("MODEL.gguf")
+      ->allow_extra_args(false);
+  app.add_option("--vs", flags->vs,
+                 "Also the requests that this serves in as many bytes, in the same process: llama")
+      ->type_name("ENGINE")
+      ->check(CLI::IsMember({"llama"}));
   app.add_option("--text", flags->text, "Prose to read (default: openings of two novels)")
       ->type_name("FILE");
   app.add_option(

@@ -34,9 +34,11 @@ bool is_anchor(const std::string& policy) {
   return std::ranges::find(kAnchors, policy) != std::end(kAnchors);
 }
 
-Result<std::vector<std::string>> with_anchors(const std::vector<std::string>& policies) {
+Result<std::vector<std::string>> with_anchors(const std::vector<std::string>& policies,
+                                              bool oracle) {
   std::vector<std::string> all;
   for (const char* anchor : kAnchors) {
+    if (anchor == kOracle && !oracle) continue;
     if (special(anchor) || make_policy(anchor).ok()) all.push_back(anchor);
   }
   for (const std::string& policy : policies) {

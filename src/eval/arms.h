@@ -25,9 +25,10 @@ struct Arm {
 // piece key=value without a colon before it belongs to the policy on its left.
 std::vector<std::string> split_policies(const std::string& list);
 
-// Names this build has of full, oracle, sink-recency, random, prompt-random, then `policies`, each
-// once.  kInvalidArgument: one that make_policy refuses.
-Result<std::vector<std::string>> with_anchors(const std::vector<std::string>& policies);
+// Names this build has of full, oracle (where it is asked for), sink-recency, random,
+// prompt-random, then `policies`, each once.  kInvalidArgument: one that make_policy refuses.
+Result<std::vector<std::string>> with_anchors(const std::vector<std::string>& policies,
+                                              bool oracle = true);
 bool is_anchor(const std::string& policy);
 
 // Every policy at every share, the full cache once.

@@ -1,6 +1,7 @@
 #include "eval/measure.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -26,6 +27,18 @@ struct Entrant {
 Status named(const Arm& arm, Status status) {
   if (status.ok() || status.code() == Code::kCancelled) return status;
   return {status.code(), "policy " + arm.policy + ": " + status.message()};
+}
+
+// Options that a policy may not have are left out.
+Result<Policy> seeded(const std::string& spec, std::uint32_t seed) {
+  const char* more = spec.find(':') == std::string::npos ? ":seed=" : ",seed=";
+  Result<Policy> policy = make_policy(spec + more + std::to_string(seed));
+  return policy.ok() ? policy : make_policy(spec);
+}
+
+// What a sequence must watch while it is read; the rest is computed at a review.
+Needs watched(const Needs& needs) {
+  return needs.tap == Tap::kNone ? Needs{} : needs;
 }
 
 // One input on its way through the arms.
@@ -54,6 +67,8 @@ class Examination {
   Status measure_full();
   Result<std::uint64_t> bytes_of(const Entrant& entrant, std::uint32_t entries, ArmResult& out);
   Status cut(const Held& sequence, const Entrant& entrant) const;
+  std::uint32_t whole_blocks(double share) const;
+  std::uint64_t first_bytes(double share, std::uint64_t otherwise) const;
   Status prose(std::size_t first, std::size_t count);
   Status blind(std::size_t first, std::size_t count);
   Status aware();
@@ -149,6 +164,21 @@ Result<std::uint64_t> Examination::bytes_of(const Entrant& entrant, std::uint32_
   return stats->bytes;
 }
 
+// Entries a lane of a share of entries_of, to the nearest multiple of a block.
+std::uint32_t Examination::whole_blocks(double share) const {
+  const std::uint32_t block = cache_.options().block_tokens;
+  const auto blocks = static_cast<std::uint32_t>(std::lround(share * options_.entries_of / block));
+  return std::min(std::max(1u, blocks) * block, length());
+}
+
+// Bytes of the first arm that evicts to this share; `otherwise`: there is none yet.
+std::uint64_t Examination::first_bytes(double share, std::uint64_t otherwise) const {
+  for (const ArmResult& arm : result_.arms) {
+    if (arm.arm.policy != kFull && arm.arm.keep == share) return arm.bytes;
+  }
+  return otherwise;
+}
+
 Status Examination::enter() {
   for (const Arm& arm : options_.arms) {
     if (cancelled()) return {Code::kCancelled, "cancelled"};
@@ -160,15 +190,15 @@ Status Examination::enter() {
       entrant.policy = oracle_policy(future_);
     } else if (arm.policy != kFull) {
       // Policies that draw at random draw anew for every input.
-      const std::string seeded = arm.policy + ":seed=" + std::to_string(result_.seed);
-      Result<Policy> policy = make_policy(seeded);
-      if (!policy.ok()) policy = make_policy(arm.policy);
+      Result<Policy> policy = seeded(arm.policy, result_.seed);
       if (!policy.ok()) return policy.status();
       entrant.policy = *std::move(policy);
-      entrant.needs = entrant.policy->needs;
+      entrant.needs = watched(entrant.policy->needs);
     }
     out.target = static_cast<std::uint64_t>(arm.keep * static_cast<double>(result_.full_bytes));
-    if (entrant.policy) {
+    if (entrant.policy && options_.entries_of != 0) {
+      entrant.entries = whole_blocks(arm.keep);
+    } else if (entrant.policy) {
       const auto share = static_cast<std::uint32_t>(arm.keep * length());
       const BytesOf bytes = [&](std::uint32_t entries) { return bytes_of(entrant, entries, out); };
       const Result<Kept> kept =
@@ -176,16 +206,19 @@ Status Examination::enter() {
       if (!kept.ok()) return named(arm, kept.status());
       entrant.entries = kept->entries;
       out.reachable = kept->reachable;
-      const Protection& protect = entrant.policy->protect;
-      out.only_protected = kept->entries <= protect.sinks + protect.recent;
     } else {
       entrant.entries = length();
+    }
+    if (entrant.policy) {
+      const Protection& protect = entrant.policy->protect;
+      out.only_protected = entrant.entries <= protect.sinks + protect.recent;
     }
     // Again at the entries that were found: kept_mean is of these.
     const Result<std::uint64_t> bytes = bytes_of(entrant, entrant.entries, out);
     if (!bytes.ok()) return named(arm, bytes.status());
     out.bytes = *bytes;
     out.entries = entrant.entries;
+    if (entrant.policy && options_.entries_of != 0) out.target = first_bytes(arm.keep, out.bytes);
     entrants_.push_back(std::move(entrant));
     result_.arms.push_back(std::move(out));
   }

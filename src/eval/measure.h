@@ -54,6 +54,10 @@ struct MeasureOptions {
   std::vector<Arm> arms;
   std::uint32_t chunk = 512;
   bool aware = true;  // also read each question before a review
+  // Not 0: arms of one share keep that share of so many entries, to a whole block, whatever the
+  // document's length; their target is the bytes of the first of them.  Else their entries are
+  // sought that take that share of the document's bytes.
+  std::uint32_t entries_of = 0;
 };
 
 // Steps of one model on one cache.  Both are the caller's and outlive it.

@@ -17,24 +17,26 @@ constexpr std::uint32_t kQuestionTokens = 128;  // of a question and its answer,
 Json header_of(const model::Model& model, const std::string& fingerprint,
                const PoliciesOptions& options, const std::vector<std::string>& policies) {
   const model::ModelInfo& info = model.info();
-  return {{"quire_json", 1},
-          {"log", "eval policies"},
-          {"version", 1},  // of the lines
-          {"model",
-           {{"name", info.name},
-            {"quantization", info.quantization},
-            {"file_bytes", info.file_bytes},
-            {"fingerprint", fingerprint}}},
-          {"options",
-           {{"policies", policies},
-            {"keeps", options.keeps},
-            {"tokens", options.inputs.tokens},
-            {"continuation", options.inputs.continuation},
-            {"needles", options.inputs.needles},
-            {"questions", options.inputs.questions},
-            {"aware", options.aware},
-            {"text", options.text_name},
-            {"text_bytes", options.text.size()}}}};
+  Json header = {{"quire_json", 1},
+                 {"log", "eval policies"},
+                 {"version", 1},  // of the lines
+                 {"model",
+                  {{"name", info.name},
+                   {"quantization", info.quantization},
+                   {"file_bytes", info.file_bytes},
+                   {"fingerprint", fingerprint}}},
+                 {"options",
+                  {{"policies", policies},
+                   {"keeps", options.keeps},
+                   {"tokens", options.inputs.tokens},
+                   {"continuation", options.inputs.continuation},
+                   {"needles", options.inputs.needles},
+                   {"questions", options.inputs.questions},
+                   {"aware", options.aware},
+                   {"text", options.text_name},
+                   {"text_bytes", options.text.size()}}}};
+  if (options.equal_entries) header["options"]["equal"] = "entries";
+  return header;
 }
 
 // Bytes that one input needs at once: its readings, and what each arm of a step holds alone.
@@ -44,9 +46,10 @@ std::size_t reckoned_budget(const CacheOptions& like, const PoliciesOptions& opt
   std::vector<Needs> needs;
   for (const Arm& arm : compared) {
     const Result<Policy> policy = make_policy(arm.policy);
-    if (policy.ok() && std::ranges::find(needs, policy->needs) == needs.end()) {
-      needs.push_back(policy->needs);
-    }
+    if (!policy.ok()) continue;
+    // As the arms read: what is computed at a review needs no reading of its own.
+    const Needs read = policy->needs.tap == Tap::kNone ? Needs{} : policy->needs;
+    if (std::ranges::find(needs, read) == needs.end()) needs.push_back(read);
   }
   const std::size_t arms = compared.size(), readings = needs.size() + 3;
   const std::uint32_t added = std::max(options.inputs.continuation, kQuestionTokens);
@@ -101,7 +104,8 @@ bool Evaluation::done(const Job& job) const {
 Status Evaluation::continue_log() {
   const Result<std::string> fingerprint = file_fingerprint(options_.model_path);
   if (!fingerprint.ok()) return fingerprint.status();
-  const Result<std::vector<std::string>> policies = with_anchors(options_.policies);
+  const Result<std::vector<std::string>> policies =
+      with_anchors(options_.policies, options_.oracle);
   if (!policies.ok()) return policies.status();
   arms_ = cross_arms(*policies, options_.keeps);
   header_ = header_of(model_, *fingerprint, options_, *policies);
@@ -145,8 +149,12 @@ Status Evaluation::open_caches(std::uint32_t block) {
   if (!shadow.ok()) return shadow.status();
   shadow_ = *std::move(shadow);
   if (Status status = model_.attach(*cache_); !status.ok()) return status;
-  examiner_.emplace(model_, *cache_, *shadow_,
-                    MeasureOptions{.arms = arms_, .chunk = kRows, .aware = options_.aware});
+  examiner_.emplace(
+      model_, *cache_, *shadow_,
+      MeasureOptions{.arms = arms_,
+                     .chunk = kRows,
+                     .aware = options_.aware,
+                     .entries_of = options_.equal_entries ? options_.inputs.tokens : 0});
   return {};
 }
 
@@ -187,6 +195,7 @@ PoliciesReport Evaluation::report() const {
       asked, {}, [](const InputResult& r) { return std::tuple(r.block_tokens, r.task, r.seed); });
   report.inputs = static_cast<std::uint32_t>(asked.size());
   report.summary = summarise(asked);
+  report.results = std::move(asked);
   return report;
 }
 

@@ -22,6 +22,8 @@ struct PoliciesOptions {
   InputOptions inputs{};
   std::string text, text_name;  // prose and filler
   bool aware = true;
+  bool oracle = true;            // the anchor that knows later rows, and takes a reading of its own
+  bool equal_entries = false;    // shares are of the entries of `inputs.tokens`, not of bytes
   std::size_t budget_bytes = 0;  // 0: what the arms are reckoned to need
   std::string log_path;          // empty: none
   const std::atomic<bool>* cancel = nullptr;

@@ -25,14 +25,6 @@ Json number_json(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-Json estimate_json(const Estimate& estimate) {
-  return {{"value", number_json(estimate.value)},
-          {"low", number_json(estimate.interval.low)},
-          {"high", number_json(estimate.interval.high)},
-          {"inputs", estimate.clusters},
-          {"items", estimate.items}};
-}
-
 Json cell_json(const Cell& cell) {
   Json object = {{"task", name_of(cell.task)},
                  {"view", cell.view ? Json(name_of(*cell.view)) : Json(nullptr)},
@@ -47,23 +39,15 @@ Json cell_json(const Cell& cell) {
                  {"only_protected", cell.only_protected},
                  {"measures", Json::object()}};
   for (const Measure& measure : cell.measures) {
-    object["measures"][measure.name] = estimate_json(measure.estimate);
+    object["measures"][measure.name] = json_of(measure.estimate);
   }
-  object["over_random"] = cell.over_random ? estimate_json(*cell.over_random) : Json(nullptr);
+  object["over_random"] = cell.over_random ? json_of(*cell.over_random) : Json(nullptr);
   return object;
 }
 
-// 0.812 [0.70, 0.91]
 std::string with_interval(const Measure& measure) {
-  const double scale = measure.percent ? 100 : 1;
-  const int decimals = measure.percent ? 0 : 3;
-  const Estimate& e = measure.estimate;
-  std::string text = fixed(e.value * scale, decimals);
-  if (std::isfinite(e.interval.low)) {
-    text += " [" + fixed(e.interval.low * scale, decimals) + ", " +
-            fixed(e.interval.high * scale, decimals) + "]";
-  }
-  return text;
+  return measure.percent ? with_interval(measure.estimate, 100, 0)
+                         : with_interval(measure.estimate);
 }
 
 // Whether the cell passes: its interval over random lies above 0.
@@ -151,10 +135,11 @@ std::vector<const char*> plotted(const Section& section) {
   return {"log_p", "right"};
 }
 
-std::string section_page(const Section& section) {
+std::string section_page(const Section& section, const std::string& prefix) {
   std::string text = "## " + section.title + "\n\n";
   for (const char* measure : plotted(section)) {
-    text += "![" + measure_words(measure) + "](plots/" + section.file + "-" + measure + ".svg)\n\n";
+    text += "![" + measure_words(measure) + "](plots/" + prefix + section.file + "-" + measure +
+            ".svg)\n\n";
   }
   text += "| policy | keep | entries | bytes | ";
   for (const Measure& measure : section.cells[0]->measures) {
@@ -191,34 +176,65 @@ std::string page_of(const PoliciesReport& report) {
           std::to_string(model.at("file_bytes").get<std::uint64_t>()) + " bytes, fingerprint " +
           model.at("fingerprint").get<std::string>() +
           "). Inputs: " + std::to_string(report.inputs) + ". Settings: `" +
-          report.header.at("options").dump() +
-          "`.\n\n## Checks\n\n| check | threshold | found | |\n|---|---|---|---|\n";
-  for (const Check& check : report.summary.checks) {
-    text += "| " + check.name + " | " + check.threshold + " | " + check.found + " | " +
-            (check.pass ? "pass" : "fail") + " |\n";
-  }
-  text += "\n";
-  for (const Section& section : sections(report.summary)) text += section_page(section);
-  return text;
+          report.header.at("options").dump() + "`.\n\n## Checks\n\n" +
+          checks_page(report.summary.checks);
+  return text + sections_page(report, "");
 }
 
 }  // namespace
 
-Json json_of(const PoliciesReport& report) {
-  Json cells = Json::array(), checks = Json::array();
-  for (const Cell& cell : report.summary.cells) cells.push_back(cell_json(cell));
-  for (const Check& check : report.summary.checks) {
-    checks.push_back({{"name", check.name},
-                      {"threshold", check.threshold},
-                      {"found", check.found},
-                      {"pass", check.pass}});
+std::string with_interval(const Estimate& estimate, double scale, int decimals) {
+  std::string text = fixed(estimate.value * scale, decimals);
+  if (std::isfinite(estimate.interval.low)) {
+    text += " [" + fixed(estimate.interval.low * scale, decimals) + ", " +
+            fixed(estimate.interval.high * scale, decimals) + "]";
   }
+  return text;
+}
+
+Json json_of(const Estimate& estimate) {
+  return {{"value", number_json(estimate.value)},
+          {"low", number_json(estimate.interval.low)},
+          {"high", number_json(estimate.interval.high)},
+          {"inputs", estimate.clusters},
+          {"items", estimate.items}};
+}
+
+Json json_of(const std::vector<Check>& checks) {
+  Json list = Json::array();
+  for (const Check& check : checks) {
+    list.push_back({{"name", check.name},
+                    {"threshold", check.threshold},
+                    {"found", check.found},
+                    {"pass", check.pass}});
+  }
+  return list;
+}
+
+std::string checks_page(const std::vector<Check>& checks) {
+  std::string text = "| check | threshold | found | |\n|---|---|---|---|\n";
+  for (const Check& check : checks) {
+    text += "| " + check.name + " | " + check.threshold + " | " + check.found + " | " +
+            (check.pass ? "pass" : "fail") + " |\n";
+  }
+  return text + "\n";
+}
+
+std::string sections_page(const PoliciesReport& report, const std::string& prefix) {
+  std::string text;
+  for (const Section& section : sections(report.summary)) text += section_page(section, prefix);
+  return text;
+}
+
+Json json_of(const PoliciesReport& report) {
+  Json cells = Json::array();
+  for (const Cell& cell : report.summary.cells) cells.push_back(cell_json(cell));
   return {{"quire_json", 1},
           {"model", report.header.at("model")},
           {"options", report.header.at("options")},
           {"inputs", report.inputs},
           {"cells", cells},
-          {"checks", checks}};
+          {"checks", json_of(report.summary.checks)}};
 }
 
 std::string csv_of(const PoliciesReport& report) {
@@ -286,19 +302,25 @@ Status write_file(const std::string& path, const std::string& text) {
   return {Code::kIo, "cannot write " + path + ": " + std::strerror(errno)};
 }
 
-Status write_report(const PoliciesReport& report, const std::string& directory) {
-  const std::filesystem::path root(directory);
+Status write_plots(const PoliciesReport& report, const std::string& directory,
+                   const std::string& prefix) {
+  const std::filesystem::path plots = std::filesystem::path(directory) / "plots";
   std::error_code error;
-  std::filesystem::create_directories(root / "plots", error);
+  std::filesystem::create_directories(plots, error);
   if (error) return {Code::kIo, "cannot make " + directory + ": " + error.message()};
   for (const Section& section : sections(report.summary)) {
     for (const char* measure : plotted(section)) {
-      const std::string name = section.file + "-" + measure + ".svg";
-      const Status status =
-          write_file((root / "plots" / name).string(), svg(plot_of(section, measure)));
+      const std::string name = prefix + section.file + "-" + measure + ".svg";
+      const Status status = write_file((plots / name).string(), svg(plot_of(section, measure)));
       if (!status.ok()) return status;
     }
   }
+  return {};
+}
+
+Status write_report(const PoliciesReport& report, const std::string& directory) {
+  const std::filesystem::path root(directory);
+  if (Status status = write_plots(report, directory, ""); !status.ok()) return status;
   if (Status status = write_file((root / "policies.csv").string(), csv_of(report)); !status.ok()) {
     return status;
   }

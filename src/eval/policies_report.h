@@ -13,6 +13,7 @@ struct PoliciesReport {
   Json header;  // the log's: model and settings
   std::uint32_t inputs = 0;
   Summary summary;
+  std::vector<InputResult> results;
 };
 
 // {quire_json: 1, model, options, inputs, cells: [...], checks: [...]}
@@ -23,6 +24,17 @@ std::string csv_of(const PoliciesReport& report);
 std::string table_of(const PoliciesReport& report);
 // Writes policies.md, policies.csv and plots/*.svg into the directory, which is made.
 Status write_report(const PoliciesReport& report, const std::string& directory);
+
+// For reports that hold this one: its sections, whose plots are plots/PREFIXtask-block-measure.svg;
+// those plots; its table of checks.
+std::string sections_page(const PoliciesReport& report, const std::string& prefix);
+Status write_plots(const PoliciesReport& report, const std::string& directory,
+                   const std::string& prefix);
+std::string checks_page(const std::vector<Check>& checks);
+// 0.812 [0.70, 0.91], scaled by `scale`; without the interval where there is none.
+std::string with_interval(const Estimate& estimate, double scale = 1, int decimals = 3);
+Json json_of(const Estimate& estimate);
+Json json_of(const std::vector<Check>& checks);
 
 // A file as a whole; kIo.
 Status write_file(const std::string& path, const std::string& text);

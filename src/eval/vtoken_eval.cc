@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "engine/budget.h"
@@ -157,7 +158,8 @@ Status Experiment::replay_cell(const Trace& trace, const Setting& setting, bool 
       lanes += layer.size();
       for (const auto& lane : layer) entries += lane.size();
     }
-    VtokenCell cell{.policy = trace.policy,
+    VtokenCell cell{.model = report_.model,
+                    .policy = trace.policy,
                     .setting = setting.name,
                     .arm = arm.name,
                     .ratio = trace.ratio,
@@ -286,7 +288,8 @@ Status Experiment::logits() {
       return other.size() == bits[0].size() &&
              std::memcmp(other.data(), bits[0].data(), other.size() * sizeof(float)) == 0;
     };
-    report_.logits.push_back({.policy = trace.policy,
+    report_.logits.push_back({.model = report_.model,
+                              .policy = trace.policy,
                               .rows = kLogitRows,
                               .reviews = static_cast<std::uint32_t>(trace.reviews.size()),
                               .moved_entries = moved->moves.entries,
@@ -317,15 +320,16 @@ Status Experiment::run() {
     if (Status status = (this->*work)(); !status.ok()) return status;
     from_ = to;
   }
+  summarise();
   to_ = 1;
   if (Status status = stage(0, "cost of the hooks"); !status.ok()) return status;
+  if (!options_.hook_cost) return {};
   CacheOptions options = like_;
   options.repack = {};
   const Result<double> idle =
       idle_hook_share(model_, options, std::span(tokens_).first(kLogitTokens), 32);
   if (!idle.ok()) return idle.status();
   report_.idle_overhead = *idle;
-  summarise();
   return {};
 }
 
@@ -336,6 +340,25 @@ Result<VtokenReport> evaluate_vtoken(model::Model& model, const CacheOptions& li
   Experiment experiment(model, like, options);
   if (Status status = experiment.run(); !status.ok()) return status;
   return std::move(experiment).report();
+}
+
+void merge(VtokenReport& report, VtokenReport other) {
+  std::ranges::move(other.cells, std::back_inserter(report.cells));
+  std::ranges::move(other.logits, std::back_inserter(report.logits));
+  std::ranges::move(other.victims, std::back_inserter(report.victims));
+  report.oracle_mismatches += other.oracle_mismatches;
+  const auto worse = [](double& of, double found) { of = std::max(of, found); };
+  worse(report.random_saving_error_points, other.random_saving_error_points);
+  worse(report.control_saving, other.control_saving);
+  worse(report.idle_overhead, other.idle_overhead);
+}
+
+std::vector<std::string> models_of(const VtokenReport& report) {
+  std::vector<std::string> models;
+  for (const VtokenCell& cell : report.cells) {
+    if (std::ranges::find(models, cell.model) == models.end()) models.push_back(cell.model);
+  }
+  return models;
 }
 
 }  // namespace quire::eval

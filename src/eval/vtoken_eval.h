@@ -19,6 +19,7 @@
 #include "eval/capacity.h"
 #include "eval/inputs.h"
 #include "eval/log.h"
+#include "eval/peer_capacity.h"
 #include "eval/replay.h"
 
 namespace quire::eval {
@@ -39,13 +40,14 @@ struct VtokenOptions {
   std::vector<double> control_ratios = {0.3, 0.5, 0.7, 0.9};
   std::vector<std::uint32_t> control_blocks = {8, 16, 32, 64};
   bool keep_victims = false;
+  bool hook_cost = true;  // also the cost of the hooks where memory is ample
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(double share, const std::string& doing)> on_progress{};
 };
 
 struct VtokenCell {
-  std::string policy, setting, arm;  // setting: formula, default
-  double ratio = 0;                  // asked; kept is what was found
+  std::string model, policy, setting, arm;  // setting: formula, default
+  double ratio = 0;                         // asked; kept is what was found
   std::uint32_t block_tokens = 0, tokens = 0;
   double kept_mean = 0;  // entries a lane
   std::uint64_t blocks = 0, oracle_blocks = 0, blocks_peak = 0;
@@ -58,21 +60,22 @@ struct VtokenCell {
 
 // The bits of a continuation whose cache was repacked, against those of `never` and `whole`.
 struct VtokenLogits {
-  std::string policy;
+  std::string model, policy;
   std::uint32_t rows = 0, reviews = 0;
   std::uint64_t moved_entries = 0;
   bool bit_equal = false;
 };
 
 struct VtokenReport {
-  std::string model;
+  std::string model;  // the first, whose hooks and requests were timed
   std::vector<VtokenCell> cells;
   std::vector<VtokenLogits> logits;
   std::uint64_t oracle_mismatches = 0;
   double random_saving_error_points = 0, control_saving = 0, idle_overhead = 0;
   std::optional<CapacityReport> capacity{};
-  std::vector<std::string> left_out;  // policies this build does not have
-  std::vector<Trace> victims;         // with keep_victims
+  std::optional<PeerCapacity> peer{};  // not without capacity
+  std::vector<std::string> left_out;   // policies this build does not have
+  std::vector<Trace> victims;          // with keep_victims
 };
 
 // `like`: shape and element types of the cache.  The model is left without a cache.
@@ -80,10 +83,16 @@ struct VtokenReport {
 Result<VtokenReport> evaluate_vtoken(model::Model& model, const CacheOptions& like,
                                      const VtokenOptions& options);
 
+// Adds the cells of another model, and what is worst of both.
+void merge(VtokenReport& report, VtokenReport other);
+// The models of the cells, in their order.
+std::vector<std::string> models_of(const VtokenReport& report);
+
 // {quire_json: 1, cells, logits, summary: {oracle_mismatches, random_saving_error_points, ...}}
 Json json_of(const VtokenReport& report);
 std::string table_of(const VtokenReport& report);
-// vtoken.md, vtoken.csv and plots/vtoken-*.svg.
+// vtoken.md, vtoken.csv and plots/vtoken-*.svg; the plots of the second model have a 2 in their
+// names.
 Status write_report(const VtokenReport& report, const std::string& directory);
 
 }  // namespace quire::eval

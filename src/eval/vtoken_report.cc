@@ -104,8 +104,8 @@ std::vector<Verdict> verdicts(const VtokenReport& report) {
   return all;
 }
 
-Json cell_json(const VtokenReport& report, const VtokenCell& cell) {
-  return {{"model", report.model},
+Json cell_json(const VtokenCell& cell) {
+  return {{"model", cell.model},
           {"policy", cell.policy},
           {"setting", cell.setting},
           {"arm", cell.arm},
@@ -126,10 +126,12 @@ Json cell_json(const VtokenReport& report, const VtokenCell& cell) {
 }
 
 // Cells of `repack`, by what they have in common.
-std::vector<const VtokenCell*> repacked(const VtokenReport& report, const std::string& setting) {
+std::vector<const VtokenCell*> repacked(const VtokenReport& report, const std::string& model,
+                                        const std::string& setting) {
   std::vector<const VtokenCell*> cells;
   for (const VtokenCell& cell : report.cells) {
-    if (cell.arm == "repack" && cell.setting == setting) cells.push_back(&cell);
+    if (cell.model != model || cell.arm != "repack" || cell.setting != setting) continue;
+    cells.push_back(&cell);
   }
   return cells;
 }
@@ -141,13 +143,13 @@ PlotLine& line_of(Plot& plot, const std::string& name, bool dashed) {
 }
 
 // Saving over the share evicted: random holes beside their formula, a line per block size.
-Plot formula_plot(const VtokenReport& report) {
+Plot formula_plot(const VtokenReport& report, const std::string& model) {
   Plot plot{.title = "Random holes: blocks saved by repack over whole",
             .x_label = "entries evicted",
             .y_label = "blocks saved",
             .x_percent = true,
             .y_percent = true};
-  for (const VtokenCell* cell : repacked(report, "formula")) {
+  for (const VtokenCell* cell : repacked(report, model, "formula")) {
     if (!cell->expected_saving) continue;
     const std::string name = "blocks of " + std::to_string(cell->block_tokens);
     line_of(plot, name, false).points.push_back({cell->ratio, cell->saving});
@@ -157,27 +159,28 @@ Plot formula_plot(const VtokenReport& report) {
 }
 
 // The same of the policies, blocks of 16, the cache's defaults.
-Plot policy_plot(const VtokenReport& report) {
+Plot policy_plot(const VtokenReport& report, const std::string& model) {
   Plot plot{.title = "Policies, defaults, blocks of 16: blocks saved by repack over whole",
             .x_label = "entries evicted",
             .y_label = "blocks saved",
             .x_percent = true,
             .y_percent = true};
-  for (const VtokenCell* cell : repacked(report, "default")) {
+  for (const VtokenCell* cell : repacked(report, model, "default")) {
     if (cell->block_tokens != 16) continue;
     line_of(plot, cell->policy, false).points.push_back({cell->ratio, cell->saving});
   }
   return plot;
 }
 
-std::string cells_page(const VtokenReport& report, const std::string& setting) {
+std::string cells_page(const VtokenReport& report, const std::string& model,
+                       const std::string& setting) {
   std::string text =
       "| policy | evicted | block | never | whole | repack | oracle | saving | formula | waste | "
       "moved | |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (std::size_t i = 0; i + 2 < report.cells.size(); i += 3) {
     const VtokenCell &never = report.cells[i], &whole = report.cells[i + 1],
                      &repack = report.cells[i + 2];
-    if (repack.setting != setting) continue;
+    if (repack.model != model || repack.setting != setting) continue;
     const bool pass = never.blocks == never.oracle_blocks && whole.blocks == whole.oracle_blocks &&
                       repack.blocks == repack.oracle_blocks;
     text += "| " + repack.policy + (repack.control ? " (control)" : "") + " | " +
@@ -192,11 +195,28 @@ std::string cells_page(const VtokenReport& report, const std::string& setting) {
   return text + "\n";
 }
 
+// "" of the first model, "2" of the second.
+std::string number_of(std::size_t model) {
+  return model == 0 ? "" : std::to_string(model + 1);
+}
+
+std::string model_page(const VtokenReport& report, const std::string& model, std::size_t at) {
+  const std::string number = number_of(at);
+  const std::string no = at == 0 ? "No" : model + ": no", the = at == 0 ? "The" : model + ": the";
+  return "![formula](plots/vtoken-formula" + number + ".svg)\n\n![policies](plots/vtoken-policies" +
+         number + ".svg)\n\n## " + no + " protection, repacked as far as it goes\n\n" +
+         cells_page(report, model, "formula") + "## " + the +
+         " cache's defaults, each policy's protection\n\n" + cells_page(report, model, "default");
+}
+
 std::string page_of(const VtokenReport& report) {
+  const std::vector<std::string> models = models_of(report);
+  std::string names;
+  for (const std::string& model : models) names += (names.empty() ? "" : " and ") + model;
   std::string text =
       "# Repacking: evicted entries become free blocks\n\n"
       "Written by `quire eval vtoken --report`, of " +
-      report.model +
+      names +
       ". Victims were recorded on the model and replayed under each way to reclaim memory; "
       "*oracle* "
       "counts blocks from positions alone. Saving: of `repack` over `whole`, for the same "
@@ -205,12 +225,10 @@ std::string page_of(const VtokenReport& report) {
     text += "| " + verdict.name + " | " + verdict.threshold + " | " + verdict.found + " | " +
             (verdict.pass ? "pass" : "fail") + " |\n";
   }
-  text +=
-      "\n![formula](plots/vtoken-formula.svg)\n\n![policies](plots/vtoken-policies.svg)\n\n"
-      "## No protection, repacked as far as it goes\n\n" +
-      cells_page(report, "formula") + "## The cache's defaults, each policy's protection\n\n" +
-      cells_page(report, "default");
+  text += "\n";
+  for (std::size_t i = 0; i < models.size(); ++i) text += model_page(report, models[i], i);
   if (report.capacity) text += capacity_page(*report.capacity);
+  if (report.peer) text += page_of(*report.peer, *report.capacity);
   for (const std::string& policy : report.left_out) {
     text += "Left out: " + policy + ", which this build does not have.\n";
   }
@@ -222,7 +240,7 @@ std::string csv_of(const VtokenReport& report) {
       "model,policy,setting,arm,ratio,block_tokens,tokens,kept_mean,blocks,blocks_peak,"
       "oracle_blocks,saving,expected_saving,control,waste,moved_entries,moved_bytes\n";
   for (const VtokenCell& c : report.cells) {
-    text += "\"" + report.model + "\",\"" + c.policy + "\"," + c.setting + "," + c.arm + "," +
+    text += "\"" + c.model + "\",\"" + c.policy + "\"," + c.setting + "," + c.arm + "," +
             fixed(c.ratio, 3) + "," + std::to_string(c.block_tokens) + "," +
             std::to_string(c.tokens) + "," + fixed(c.kept_mean, 2) + "," +
             std::to_string(c.blocks) + "," + std::to_string(c.blocks_peak) + "," +
@@ -238,9 +256,10 @@ std::string csv_of(const VtokenReport& report) {
 
 Json json_of(const VtokenReport& report) {
   Json cells = Json::array(), logits = Json::array(), checks = Json::array();
-  for (const VtokenCell& cell : report.cells) cells.push_back(cell_json(report, cell));
+  for (const VtokenCell& cell : report.cells) cells.push_back(cell_json(cell));
   for (const VtokenLogits& one : report.logits) {
-    logits.push_back({{"policy", one.policy},
+    logits.push_back({{"model", one.model},
+                      {"policy", one.policy},
                       {"rows", one.rows},
                       {"reviews", one.reviews},
                       {"moved_entries", one.moved_entries},
@@ -262,11 +281,16 @@ Json json_of(const VtokenReport& report) {
     summary["throughput_worst_cell"] = report.capacity->worst_throughput_cell;
     summary["latency_vs_full"] = report.capacity->latency_vs_full;
   }
+  if (report.peer) {
+    summary["concurrency_vs_llama"] = report.peer->concurrency;
+    summary["throughput_vs_llama"] = report.peer->throughput;
+  }
   summary["idle_overhead"] = report.idle_overhead;
   return {{"quire_json", 1},
           {"model", report.model},
           {"cells", cells},
           {"capacity", report.capacity ? capacity_json(*report.capacity) : Json::array()},
+          {"llama", report.peer ? json_of(*report.peer) : Json::array()},
           {"logits", logits},
           {"summary", summary},
           {"checks", checks},
@@ -281,6 +305,7 @@ std::string table_of(const VtokenReport& report) {
   text += buffer;
   for (std::size_t i = 0; i + 2 < report.cells.size(); i += 3) {
     const VtokenCell& repack = report.cells[i + 2];
+    if (i > 0 && repack.model != report.cells[i - 1].model) text += repack.model + "\n";
     std::snprintf(buffer, sizeof(buffer), "%-30s %-8s %8s %6u %9llu %9llu %9llu %8s %8s%s\n",
                   repack.policy.c_str(), repack.setting.c_str(), percent(repack.ratio).c_str(),
                   repack.block_tokens, static_cast<unsigned long long>(report.cells[i].blocks),
@@ -295,6 +320,11 @@ std::string table_of(const VtokenReport& report) {
     text += std::string(verdict.pass ? "pass  " : "FAIL  ") + verdict.name + ": " + verdict.found +
             " (" + verdict.threshold + ")\n";
   }
+  if (report.peer) {
+    text += "beside libllama's unified cache, repack at least: requests together " +
+            times(report.peer->concurrency) + ", tokens a second " +
+            times(report.peer->throughput) + "\n";
+  }
   for (const std::string& policy : report.left_out) {
     text += "left out: " + policy + ", which this build does not have\n";
   }
@@ -306,11 +336,16 @@ Status write_report(const VtokenReport& report, const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(root / "plots", error);
   if (error) return {Code::kIo, "cannot make " + directory + ": " + error.message()};
-  const std::pair<std::filesystem::path, std::string> files[] = {
-      {root / "plots" / "vtoken-formula.svg", svg(formula_plot(report))},
-      {root / "plots" / "vtoken-policies.svg", svg(policy_plot(report))},
-      {root / "vtoken.csv", csv_of(report)},
-      {root / "vtoken.md", page_of(report)}};
+  std::vector<std::pair<std::filesystem::path, std::string>> files = {
+      {root / "vtoken.csv", csv_of(report)}, {root / "vtoken.md", page_of(report)}};
+  const std::vector<std::string> models = models_of(report);
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const std::string end = number_of(i) + ".svg";
+    files.emplace_back(root / "plots" / ("vtoken-formula" + end),
+                       svg(formula_plot(report, models[i])));
+    files.emplace_back(root / "plots" / ("vtoken-policies" + end),
+                       svg(policy_plot(report, models[i])));
+  }
   for (const auto& [path, text] : files) {
     if (Status status = write_file(path.string(), text); !status.ok()) return status;
   }

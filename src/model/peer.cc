@@ -1,5 +1,7 @@
 #include "model/peer.h"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "ggml-cpu.h"
@@ -9,6 +11,13 @@
 
 namespace quire::model {
 namespace {
+
+// What libllama rounds the cells of a stream to.
+std::uint32_t rounded(std::uint32_t cells) {
+  return std::max(1u, (cells + 255) / 256) * 256;
+}
+
+constexpr std::uint32_t kSharedRows = 512;  // its own default of rows computed together
 
 struct FreeThreads {
   void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
@@ -24,8 +33,10 @@ class LlamaPeer final : public Peer {
   }
 
   Status open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) override;
+  Status open_shared(std::uint32_t sequences, std::uint32_t cells, std::uint32_t rows) override;
   Status read(std::uint32_t sequence, std::span<const Token> tokens, std::uint32_t wanted) override;
   Status step(std::span<const Token> tokens) override;
+  Status step(std::span<const PeerRow> rows) override;
   std::span<const float> logits(std::uint32_t index) override {
     const llama_vocab* vocab = llama_model_get_vocab(model_.get());
     return {llama_get_logits_ith(context_.get(), static_cast<std::int32_t>(wanted_[index])),
@@ -50,6 +61,8 @@ class LlamaPeer final : public Peer {
 
  private:
   static std::int32_t id(std::uint32_t number) { return static_cast<std::int32_t>(number); }
+  llama_context_params params_of(std::uint32_t sequences, std::uint32_t rows) const;
+  Status make(const llama_context_params& params);
   void add(Token token, std::uint32_t sequence, bool logits);
   Status decode();
 
@@ -70,26 +83,43 @@ class LlamaPeer final : public Peer {
   std::vector<std::uint32_t> wanted_;  // rows with logits
 };
 
-Status LlamaPeer::open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) {
-  context_.reset();
+llama_context_params LlamaPeer::params_of(std::uint32_t sequences, std::uint32_t rows) const {
   llama_context_params params = llama_context_default_params();
-  // Padded to what libllama rounds a stream to, which would otherwise take it from others.
-  params.n_ctx = (tokens + 255) / 256 * 256 * sequences;
   params.n_seq_max = sequences;
   params.n_batch = params.n_ubatch = rows;
   params.n_threads = params.n_threads_batch = id(threads_);
   const bool exact = cache_ == PeerCache::kF32;
   params.flash_attn_type = exact ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
   params.type_k = params.type_v = exact ? GGML_TYPE_F32 : GGML_TYPE_F16;
-  params.kv_unified = false;  // unified, every sequence would walk the cells of all others
+  return params;
+}
+
+Status LlamaPeer::make(const llama_context_params& params) {
+  context_.reset();
   (void)take_library_error();
   context_.reset(llama_init_from_model(model_.get(), params));
   if (context_ == nullptr) {
     return {Code::kUnsupported, "libllama makes no context (" + take_library_error() + ")"};
   }
   llama_attach_threadpool(context_.get(), pool_.get(), nullptr);
-  lengths_.assign(sequences, 0);
+  lengths_.assign(params.n_seq_max, 0);
   return {};
+}
+
+Status LlamaPeer::open(std::uint32_t sequences, std::uint32_t tokens, std::uint32_t rows) {
+  llama_context_params params = params_of(sequences, rows);
+  // Padded to what libllama rounds a stream to, which would otherwise take it from others.
+  params.n_ctx = rounded(tokens) * sequences;
+  params.kv_unified = false;  // unified, every sequence would walk the cells of all others
+  return make(params);
+}
+
+Status LlamaPeer::open_shared(std::uint32_t sequences, std::uint32_t cells, std::uint32_t rows) {
+  llama_context_params params = params_of(sequences, rows);
+  params.n_ctx = rounded(cells);
+  params.n_ubatch = std::min(rows, kSharedRows);
+  params.kv_unified = true;
+  return make(params);
 }
 
 void LlamaPeer::add(Token token, std::uint32_t sequence, bool logits) {
@@ -118,6 +148,7 @@ Status LlamaPeer::decode() {
   id_counts_.clear();
   logits_.clear();
   if (code == 0) return {};
+  if (code == 1) return {Code::kOutOfMemory, "libllama has no cells for a step"};
   return {Code::kUnsupported, "libllama does not decode a step: " + std::to_string(code)};
 }
 
@@ -133,6 +164,12 @@ Status LlamaPeer::read(std::uint32_t sequence, std::span<const Token> tokens,
 Status LlamaPeer::step(std::span<const Token> tokens) {
   wanted_.clear();
   for (std::uint32_t i = 0; i < tokens.size(); ++i) add(tokens[i], i, true);
+  return decode();
+}
+
+Status LlamaPeer::step(std::span<const PeerRow> rows) {
+  wanted_.clear();
+  for (const PeerRow& row : rows) add(row.token, row.sequence, row.wanted);
   return decode();
 }
 

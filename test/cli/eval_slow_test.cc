@@ -42,6 +42,19 @@ TEST(EvalPolicies, TheFullCacheAnswersAndEqualsItself) {
   EXPECT_EQ(full, 5u) << "prose, and two views of two tasks";
 }
 
+TEST(EvalPaged, TheFullCacheEqualsItselfAndEveryPartIsMeasured) {
+  QUIRE_NEED(test::real_model(test::kSmolLm));
+  const json report =
+      parsed(quire({"eval", "paged-eviction", "-m", test::real_model(test::kSmolLm), "--quick",
+                    "--tokens", "512", "--json", "-t", std::to_string(test::test_threads())}));
+  ASSERT_EQ(report.at("quire_json"), 1);
+  EXPECT_TRUE(report.at("checks").at(0).at("pass")) << report.at("checks").at(0);
+  EXPECT_TRUE(report.at("checks").at(1).at("pass")) << report.at("checks").at(1);
+  EXPECT_FALSE(report.at("contrasts").empty());
+  EXPECT_EQ(report.at("rates").size(), 6u);
+  EXPECT_EQ(report.at("capacity").size(), 15u);
+}
+
 TEST(EvalVtoken, BlocksEqualTheOracleAndRepackingChangesNoBit) {
   QUIRE_NEED(test::real_model(test::kSmolLm));
   const json report =

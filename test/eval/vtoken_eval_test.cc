@@ -96,6 +96,37 @@ TEST(VtokenEval, ReportsHaveTheirKeysAndFiles) {
   EXPECT_EQ(lines % (test::kLayers * test::kKvHeads), 0u);
 }
 
+TEST(VtokenEval, AnotherModelsCellsJoinTheReport) {
+  VtokenOptions small = options();
+  small.ratios = {0.5};
+  Result<VtokenReport> report = run(small);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  small.hook_cost = false;
+  Result<VtokenReport> other = run(small);
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_EQ(other->idle_overhead, 0);
+  const double overhead = report->idle_overhead;
+  const std::size_t cells = report->cells.size();
+  for (VtokenCell& cell : other->cells) cell.model = "fake 2";
+  other->control_saving = 0.5;
+  other->cells[0].oracle_blocks += 1;
+  other->oracle_mismatches = 1;
+  merge(*report, *std::move(other));
+  EXPECT_EQ(report->cells.size(), 2 * cells);
+  EXPECT_EQ(report->logits.size(), 4u);
+  EXPECT_EQ(report->oracle_mismatches, 1u);
+  EXPECT_EQ(report->control_saving, 0.5);
+  EXPECT_EQ(report->idle_overhead, overhead);
+  EXPECT_EQ(models_of(*report), (std::vector<std::string>{"fake", "fake 2"}));
+  EXPECT_EQ(json_of(*report).at("cells").back().at("model"), "fake 2");
+  const std::string directory = test::TempFile("vtoken-two").path();
+  ASSERT_TRUE(write_report(*report, directory).ok());
+  for (const char* name : {"vtoken-formula.svg", "vtoken-formula2.svg", "vtoken-policies2.svg"}) {
+    EXPECT_TRUE(std::filesystem::exists(directory + "/plots/" + name)) << name;
+  }
+  std::filesystem::remove_all(directory);
+}
+
 TEST(VtokenEval, WhatCannotBeMeasuredIsRefused) {
   VtokenOptions shorter = options();
   shorter.text = "too short";

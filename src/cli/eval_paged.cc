@@ -1,0 +1,170 @@
+// quire eval paged-eviction: flags, progress, and where the results go.
+
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "cli/cli.h"
+#include "cli/eval_commands.h"
+#include "cli/eval_texts.h"
+#include "cli/flags.h"
+#include "cli/interrupt.h"
+#include "cli/open_engine.h"
+#include "cli/report.h"
+#include "cli/terminal.h"
+#include "eval/paged_eval.h"
+
+namespace quire::cli {
+namespace {
+
+struct PagedFlags {
+  EngineFlags engine;
+  std::string text, csv, report, log;
+  std::uint32_t seeds = 3, tokens = 4608;
+  bool quick = false, full = false, json = false;
+};
+
+void add_paged_flags(CLI::App& app, PagedFlags& flags) {
+  add_model_flag(app, flags.engine)->required();
+  add_number(app, "--seeds", flags.seeds, 1u, 10000u, "Documents of each task");
+  add_number(app, "--tokens", flags.tokens, 512u, 1u << 20, "Tokens of a document");
+  app.add_option("--text", flags.text,
+                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
+      ->type_name("FILE");
+  app.add_flag("--quick", flags.quick,
+               "2 documents of 768 tokens, one budget, blocks of 16: under a minute, small model");
+  app.add_flag("--full", flags.full,
+               "Every form of the score, five budgets, longer continuations, more rounds");
+  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
+             "Threads; 0: the machine's cores");
+  app.add_option("-o,--log", flags.log,
+                 "Results of finished inputs, and of speed in LOG.jsonl.rates; given again, they "
+                 "are not\nmeasured again")
+      ->type_name("LOG.jsonl");
+  app.add_flag("--json", flags.json, "One JSON object instead of a table");
+  app.add_option("--csv", flags.csv, "Also a line per cell and measure")->type_name("FILE");
+  app.add_option("--report", flags.report, "Also a page with plots")->type_name("DIR");
+}
+
+// --quick stands for numbers that were not given.
+void settle(const CLI::App& app, PagedFlags& flags) {
+  if (!flags.quick) return;
+  if (app.count("--seeds") == 0) flags.seeds = 2;
+  if (app.count("--tokens") == 0) flags.tokens = 768;
+}
+
+eval::PagedOptions sizes_of(const PagedFlags& flags) {
+  eval::PagedOptions options{.keeps = {256, 1024, 4096}, .blocks = {8, 16, 32}};
+  options.quality.tasks.assign(std::begin(eval::kTasks), std::end(eval::kTasks));
+  options.quality.inputs.questions = 4;
+  options.capacity.answer = 128;
+  options.capacity.requests = 8;
+  options.capacity.pools = {0.35};
+  if (flags.quick) {
+    options.keeps = {256};
+    options.blocks = {16};
+    options.quality.inputs.continuation = 64;
+    options.rates.rounds = 1;
+    options.capacity.prompt = options.capacity.answer = 128;
+    options.capacity.requests = 4;
+    options.capacity.pools = {0.5};
+  }
+  if (flags.full) {
+    options.keeps = {256, 512, 1024, 2048, 4096};
+    options.every_score = true;
+    options.quality.inputs.continuation = 256;
+    options.rates.rounds = 5;
+    options.capacity.requests = 16;
+    options.capacity.seeds = 3;
+  }
+  options.quality.seeds = flags.seeds;
+  options.quality.inputs.tokens = flags.tokens;
+  return options;
+}
+
+Result<eval::PagedOptions> options_of(const PagedFlags& flags) {
+  eval::PagedOptions options = sizes_of(flags);
+  options.quality.model_path = flags.engine.model;
+  options.quality.log_path = flags.log;
+  Result<EvalText> text = read_eval_text(flags.text);
+  if (!text.ok()) return text.status();
+  options.capacity.text = options.quality.text = std::move(text->text);
+  options.quality.text_name = std::move(text->name);
+  if (Status status = eval::arrange(options); !status.ok()) return status;
+  return options;
+}
+
+// One bar over the parts, of which the quality takes most of the time.
+void show(eval::PagedOptions& options, ProgressLine& progress) {
+  const auto part = [&progress](double from, double to) {
+    return [&progress, from, to](double share, const std::string& doing) {
+      progress.show(from + (to - from) * share, doing);
+    };
+  };
+  options.quality.on_progress = part(0, 0.7);
+  options.rates.on_progress = part(0.7, 0.85);
+  options.capacity.on_progress = part(0.85, 1);
+}
+
+int failed(const PagedFlags& flags, const Status& status) {
+  const bool cancelled = status.code() == Code::kCancelled;
+  std::string message = status.message();
+  if (cancelled && !flags.log.empty()) {
+    message += "; the same command goes on after what was finished";
+  }
+  complain(message);
+  if (flags.json) std::puts(dump(error_json({status.code(), message})).c_str());
+  return cancelled ? kExitInterrupted : kExitFailed;
+}
+
+Status write_files(const PagedFlags& flags, const eval::PagedReport& report) {
+  if (!flags.csv.empty()) {
+    if (Status status = eval::write_file(flags.csv, eval::csv_of(report)); !status.ok()) {
+      return status;
+    }
+  }
+  return flags.report.empty() ? Status() : eval::write_report(report, flags.report);
+}
+
+int eval_paged(const PagedFlags& flags) {
+  if (flags.quick && flags.full) {
+    complain("--quick, --full: one of them");
+    return kExitUsage;
+  }
+  Result<eval::PagedOptions> options = options_of(flags);
+  if (!options.ok()) return failed(flags, options.status());
+  EngineFlags engine_flags = flags.engine;
+  engine_flags.deterministic = true;  // results must not depend on which arms share a step
+  engine_flags.budget = "64MiB";      // of a cache that nobody fills: the evaluation opens its own
+  const Result<Engine> engine = open_engine(engine_flags);
+  if (!engine.ok()) return failed(flags, engine.status());
+  ProgressLine progress("eval");
+  const Answering answering;
+  options->quality.cancel = options->rates.cancel = options->capacity.cancel = answering.cancel();
+  show(*options, progress);
+  const Result<eval::PagedReport> report =
+      eval::evaluate_paged(*engine->model, engine->cache->options(), *options);
+  progress.clear();
+  if (!report.ok()) return failed(flags, report.status());
+  if (Status status = write_files(flags, *report); !status.ok()) return failed(flags, status);
+  if (flags.json) {
+    std::puts(dump(eval::json_of(*report)).c_str());
+  } else {
+    std::fputs(eval::table_of(*report).c_str(), stdout);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+Command add_eval_paged(CLI::App& app) {
+  auto flags = std::make_shared<PagedFlags>();
+  add_paged_flags(app, *flags);
+  return [flags, &app] {
+    settle(app, *flags);
+    return eval_paged(*flags);
+  };
+}
+
+}  // namespace quire::cli
