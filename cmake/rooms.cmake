@@ -32,7 +32,7 @@ function(quire_room name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   add_library(quire_${name} STATIC ${sources})
   # Rooms whose files repeat names of their own cannot be compiled as one (CMAKE_UNITY_BUILD).
-  if(name MATCHES "^(kernels|linear|cli)$")
+  if(name MATCHES "^(kernels|linear|serve|cli)$")
     set_target_properties(quire_${name} PROPERTIES UNITY_BUILD OFF)
   endif()
   target_include_directories(quire_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include

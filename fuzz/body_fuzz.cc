@@ -7,16 +7,17 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/openai_body.h"
+#include "serve/openai_body.h"
 
 namespace {
 
 constexpr std::size_t kMost = 1 << 16;
 
-void read(const nlohmann::json& object, quire::cli::Endpoint endpoint) {
-  quire::cli::Body body{.endpoint = endpoint};
-  const quire::Status status = quire::cli::read_body(object, body);
-  if (status.ok() && body.messages.empty() && endpoint == quire::cli::Endpoint::kChat) std::abort();
+void read(const nlohmann::json& object, quire::serve::Endpoint endpoint) {
+  quire::serve::Body body{.endpoint = endpoint};
+  const quire::Status status = quire::serve::read_body(object, body);
+  if (status.ok() && body.messages.empty() && endpoint == quire::serve::Endpoint::kChat)
+    std::abort();
   if (status.ok() && body.request.options.max_tokens > 1u << 24) std::abort();
 }
 
@@ -24,9 +25,9 @@ void read(const nlohmann::json& object, quire::cli::Endpoint endpoint) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const quire::Result<nlohmann::json> object = quire::cli::parse_json(text, kMost);
+  const quire::Result<nlohmann::json> object = quire::serve::parse_json(text, kMost);
   if (!object.ok()) return 0;
-  read(*object, quire::cli::Endpoint::kChat);
-  read(*object, quire::cli::Endpoint::kCompletions);
+  read(*object, quire::serve::Endpoint::kChat);
+  read(*object, quire::serve::Endpoint::kCompletions);
   return 0;
 }

@@ -14,10 +14,10 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/open_engine.h"
-#include "cli/openai_answer.h"
 #include "cli/report.h"
 #include "cli/run_flags.h"
 #include "cli/terminal.h"
+#include "serve/openai_answer.h"
 
 namespace quire::cli {
 namespace {
@@ -58,7 +58,7 @@ class Batch {
   std::string id_of(std::size_t i) const { return "batch_req_" + std::to_string(input_.number(i)); }
   void feed(engine::Engine& loop);
   void ask(engine::Engine& loop, std::size_t i);
-  void answered(std::size_t i, Endpoint endpoint, const engine::Answer& answer);
+  void answered(std::size_t i, serve::Endpoint endpoint, const engine::Answer& answer);
   void refused(std::size_t i, const Status& status, const std::string& field);
   void respond(std::size_t i, int http, json body);
   void write(std::size_t i, json response, json error);
@@ -97,16 +97,16 @@ void Batch::ask(engine::Engine& loop, std::size_t i) {
     ++refused_;
     return write(i, nullptr, {{"code", "invalid_line"}, {"message", line.status().message()}});
   }
-  Body body{.endpoint = line->endpoint};
+  serve::Body body{.endpoint = line->endpoint, .batch = true};
   body.request.options = defaults_;
   body.request.on_overflow = engine::Overflow::kStream;
-  if (Status status = read_body(line->body, body); !status.ok()) {
-    return refused(i, status, field_of(status));
+  if (Status status = serve::read_body(line->body, body); !status.ok()) {
+    return refused(i, status, serve::field_of(status));
   }
-  if (Status status = render(*engine_.model, body); !status.ok()) {
-    return refused(i, status, field_of(status));
+  if (Status status = serve::render(*engine_.model, body); !status.ok()) {
+    return refused(i, status, serve::field_of(status));
   }
-  const Endpoint endpoint = body.endpoint;
+  const serve::Endpoint endpoint = body.endpoint;
   body.request.on_done = [this, i, endpoint](engine::RequestId, const engine::Answer& answer) {
     answered(i, endpoint, answer);
   };
@@ -114,20 +114,23 @@ void Batch::ask(engine::Engine& loop, std::size_t i) {
   if (!id.ok()) refused(i, id.status(), {});
 }
 
-void Batch::answered(std::size_t i, Endpoint endpoint, const engine::Answer& answer) {
+void Batch::answered(std::size_t i, serve::Endpoint endpoint, const engine::Answer& answer) {
   if (answer.finish == engine::Finish::kCancelled) return;  // it is done again next time
   if (answer.finish == engine::Finish::kError) return refused(i, answer.error, {});
   ++answered_;
   prompt_tokens_ += answer.prompt_tokens;
   completion_tokens_ += answer.completion_tokens;
-  respond(i, 200,
-          completion_json(endpoint, id_of(i), engine_.model->info().name,
-                          static_cast<std::int64_t>(std::time(nullptr)), answer));
+  const serve::AnswerHead head{.endpoint = endpoint,
+                               .id = id_of(i),
+                               .model = engine_.model->info().name,
+                               .created = static_cast<std::int64_t>(std::time(nullptr))};
+  const serve::Choice choice{.answer = answer};
+  respond(i, 200, serve::completion_json(head, {&choice, 1}));
 }
 
 void Batch::refused(std::size_t i, const Status& status, const std::string& field) {
   ++refused_;
-  respond(i, http_status(status), refusal_json(status, field));
+  respond(i, serve::http_status(status), serve::refusal_json(status, field));
 }
 
 void Batch::respond(std::size_t i, int http, json body) {

@@ -95,7 +95,7 @@ Result<json> BatchInput::parse(const Line& line) {
   file_.seekg(line.begin);
   file_.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file_.gcount() != static_cast<std::streamsize>(text.size())) return cannot_read(path_);
-  Result<json> object = parse_json(text, kLineMost);
+  Result<json> object = serve::parse_json(text, kLineMost);
   if (!object.ok()) return refuse(line.number, object.status().message());
   return object;
 }
@@ -118,7 +118,7 @@ Result<BatchLine> BatchInput::read(std::size_t i) {
   BatchLine request{.custom_id = object["custom_id"].get<std::string>()};
   const json url = object.value("url", json());
   if (url == "/v1/completions") {
-    request.endpoint = Endpoint::kCompletions;
+    request.endpoint = serve::Endpoint::kCompletions;
   } else if (url != "/v1/chat/completions") {
     return refuse(line.number, "url: neither /v1/chat/completions nor /v1/completions");
   }

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/openai_body.h"
 #include "quire/status.h"
+#include "serve/openai_body.h"
 
 namespace quire::cli {
 
 struct BatchLine {
   std::string custom_id;
-  Endpoint endpoint = Endpoint::kChat;
+  serve::Endpoint endpoint = serve::Endpoint::kChat;
   nlohmann::json body;
 };
 

@@ -12,8 +12,8 @@
 #include <fstream>
 #include <utility>
 
-#include "cli/openai_body.h"
 #include "cli/report.h"
+#include "serve/json_in.h"
 
 namespace quire::cli {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::size_t kLineMost = std::size_t{256} << 20;
 
 // "c" + custom_id, or "i" + id; empty: no line of ours.
 std::string key_of(const std::string& line) {
-  const Result<json> object = parse_json(line, kLineMost);
+  const Result<json> object = serve::parse_json(line, kLineMost);
   if (!object.ok() || !object->is_object()) return {};
   const json custom_id = object->value("custom_id", json()), id = object->value("id", json());
   if (custom_id.is_string()) return "c" + custom_id.get<std::string>();

@@ -29,6 +29,7 @@ constexpr const char* kExamples =
     "  quire run -m model.gguf -f book.txt -p \"Who is the hero?\"    ask about a text\n"
     "  quire run -m model.gguf -f book.txt -p \"...\" --budget 16MiB --policy snapkv-ahead\n"
     "  quire run -m model.gguf -f book.txt -p \"...\" --keep 25% --policy h2o --explain\n"
+    "  quire serve -m model.gguf --budget 4GiB                      an OpenAI-compatible server\n"
     "  quire batch -m model.gguf -i requests.jsonl -o results.jsonl   OpenAI's batch files\n"
     "  quire inspect -m model.gguf --budget 64MiB                   what a budget holds\n"
     "  quire bench -m model.gguf --vs llama                         speed beside libllama's\n"
@@ -48,6 +49,7 @@ int program(int argc, char** argv) {
   using Adder = Command (*)(CLI::App&);
   const std::pair<CLI::App*, Adder> commands[] = {
       {app.add_subcommand("run", "Answer a prompt, or chat"), add_run},
+      {app.add_subcommand("serve", "Answer OpenAI's clients over HTTP"), add_serve},
       {app.add_subcommand("batch", "Answer a file of requests, many at a time"), add_batch},
       {app.add_subcommand("inspect", "Shapes, bytes, what a budget holds, every default"),
        add_inspect},

@@ -10,6 +10,7 @@ using Command = std::function<int()>;
 
 Command add_run(CLI::App& app);
 Command add_batch(CLI::App& app);
+Command add_serve(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_policies(CLI::App& app);
 Command add_demo(CLI::App& app);

@@ -19,7 +19,7 @@ class Conversation {
     std::vector<model::Token> tokens;
     bool restart = false;  // the sequence's history does not continue: forget it first
   };
-  // The user's next message.  kUnsupported when the model has no template.
+  // The user's next message.  kNotFound when the model has no template.
   Result<Turn> ask(const std::string& message);
   // What came of it.  An answer that never began takes its question with it.
   void answered(const engine::Answer& answer);

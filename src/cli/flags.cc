@@ -42,6 +42,12 @@ CLI::Option* add_model_flag(CLI::App& app, EngineFlags& flags) {
       ->type_name("FILE");
 }
 
+void add_template_flag(CLI::App& app, EngineFlags& flags) {
+  app.add_option("--chat-template", flags.chat_template,
+                 "Write chats in this form instead of the file's: chatml, llama3, gemma, ...")
+      ->type_name("NAME");
+}
+
 void add_tune_flag(CLI::App& app, EngineFlags& flags) {
   app.add_option("--tune", flags.tune, "Take row counts from this table of `quire tune`")
       ->type_name("FILE");

@@ -17,6 +17,7 @@ struct EngineFlags {
   std::string budget;  // empty: the context's bytes, at most half of the free memory
   std::string kv_type = "f16";
   std::string reclaim = "repack";
+  std::string chat_template;  // instead of the file's: a name libllama knows
   std::string tune;           // a table of `quire tune`; empty: the defaults in the source
   std::uint32_t context = 0;  // 0: the model's
   std::uint32_t threads = 0;  // 0: the machine's cores
@@ -27,6 +28,7 @@ struct EngineFlags {
 
 CLI::Option* add_model_flag(CLI::App& app, EngineFlags& flags);
 void add_cache_flags(CLI::App& app, EngineFlags& flags);
+void add_template_flag(CLI::App& app, EngineFlags& flags);
 void add_tune_flag(CLI::App& app, EngineFlags& flags);  // add_cache_flags adds it, too
 
 // `flag` takes a number in [least, most]; "nan", "-1", "1x" and what is outside fail with its name.

@@ -88,6 +88,7 @@ Result<Engine> open_engine(const EngineFlags& flags) {
                                     .deterministic = flags.deterministic,
                                     .isa = *isa,
                                     .linear_chunk_rows = tuning->linear_chunk_rows,
+                                    .chat_template = flags.chat_template,
                                     .progress = [&](float share) {
                                       progress.show(share);
                                       return true;

@@ -6,17 +6,16 @@
 
 #include "engine/generate.h"
 #include "model/model.h"
+#include "serve/json_out.h"
 
 namespace quire::cli {
 
-// The kv object, one schema for run, batch and server.
-nlohmann::ordered_json kv_json(const engine::KvReport& kv);
+using serve::dump;
+using serve::error_json;
+using serve::kv_json;
+
 // `run --json`: {quire_json: 1, text, prompt_tokens, ...}.
 nlohmann::ordered_json answer_json(const engine::Answer& answer, const model::ModelInfo& info);
-// {quire_json: 1, error: {message, type, code, param}}
-nlohmann::ordered_json error_json(const Status& status);
-// One line of valid UTF-8, whatever bytes the strings hold.
-std::string dump(const nlohmann::ordered_json& json);
 
 // Speed; then bytes and tokens of the cache.
 std::string summary(const engine::Answer& answer);

@@ -89,7 +89,7 @@ Result<std::unique_ptr<Model>> Model::load(ModelOptions options) {
   if (!file.ok()) return file.status();
   Result<ModelShape> shape = read_shape(file->keys());
   if (!shape.ok()) return shape.status();
-  Result<std::unique_ptr<Text>> text = Text::load(*file);
+  Result<std::unique_ptr<Text>> text = Text::load(*file, options.chat_template);
   if (!text.ok()) return text.status();
   Result<std::unique_ptr<Weights>> weights =
       Weights::load(*std::move(file), *shape,

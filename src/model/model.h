@@ -29,6 +29,8 @@ struct ModelOptions {
   // Steps of at least so many rows (as padded, see graph_set.h) take the linear kernels for chunks,
   // where the machine has some (AMX) and `deterministic` is off; `quire tune` measures it.
   std::uint32_t linear_chunk_rows = linear::kChunkRows;
+  // Instead of the file's: the name of one libllama knows ("chatml", "llama3"), or its text.
+  std::string chat_template{};
   std::function<bool(float)> progress{};  // 0 ... 1 while loading; false cancels
 };
 
@@ -88,8 +90,8 @@ class Model {
   virtual std::string piece(Token token,
                             bool special = false) const = 0;  // may be part of a UTF-8 letter
   virtual bool is_end(Token token) const = 0;                 // any end-of-generation token
-  // The model's chat template over (role, text) pairs, ready for the assistant's turn. kUnsupported
-  // when the file has none.
+  // The model's chat template over (role, text) pairs, ready for the assistant's turn.  kNotFound
+  // when the file has none, kUnsupported when libllama does not know it.
   virtual Result<std::string> chat(
       std::span<const std::pair<std::string, std::string>> messages) const = 0;
 
@@ -107,8 +109,11 @@ struct SamplerOptions {
   float top_p = 0.95f;
   float min_p = 0.05f;
   float repeat_penalty = 1.0f;
-  std::uint32_t seed = 0xFFFFFFFFu;  // LLAMA_DEFAULT_SEED: a random one
-  std::string grammar{};             // GBNF; empty: none
+  // OpenAI's: a token that the answer has `count` times loses presence + count x frequency.
+  float presence_penalty = 0, frequency_penalty = 0;
+  std::vector<std::pair<Token, float>> logit_bias{};  // added to the logits of these tokens
+  std::uint32_t seed = 0xFFFFFFFFu;                   // LLAMA_DEFAULT_SEED: a random one
+  std::string grammar{};                              // GBNF; empty: none
 };
 
 // libllama's sampler chain over one sequence.

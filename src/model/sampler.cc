@@ -1,5 +1,8 @@
+#include <cmath>
 #include <exception>
 #include <random>
+#include <string>
+#include <unordered_map>
 
 #include "llama-cpp.h"
 #include "llama.h"
@@ -12,36 +15,59 @@ constexpr std::int32_t kPenaltyWindow = 64;  // libllama's default for its repea
 
 class ChainSampler final : public Sampler {
  public:
-  ChainSampler(llama_sampler* chain, const llama_vocab* vocab, std::uint32_t seed)
-      : chain_(chain), vocab_(vocab), seed_(seed) {}
+  ChainSampler(llama_sampler* chain, const llama_vocab* vocab, const SamplerOptions& options,
+               std::uint32_t seed)
+      : chain_(chain),
+        vocab_(vocab),
+        bias_(options.logit_bias),
+        presence_(options.presence_penalty),
+        frequency_(options.frequency_penalty),
+        seed_(seed) {}
 
   Token sample(std::span<const float> logits) override {
     candidates_.clear();
     for (const float logit : logits) {
       candidates_.push_back({static_cast<llama_token>(candidates_.size()), logit, 0});
     }
+    adjust();
     llama_token_data_array array{candidates_.data(), candidates_.size(), -1, false};
+    if (over_) return llama_vocab_eos(vocab_);
     try {
       llama_sampler_apply(chain_.get(), &array);
       if (array.selected < 0) return llama_vocab_eos(vocab_);
       const Token token = array.data[array.selected].id;
       llama_sampler_accept(chain_.get(), token);
+      if (presence_ != 0 || frequency_ != 0) ++counts_[token];
       return token;
     } catch (const std::exception&) {
-      return llama_vocab_eos(vocab_);  // a grammar that nothing can follow
+      over_ = true;  // a grammar that nothing can follow
+      return llama_vocab_eos(vocab_);
     }
   }
 
   std::uint32_t seed() const override { return seed_; }
 
  private:
+  void adjust() {
+    for (const auto& [token, bias] : bias_)
+      candidates_[static_cast<std::size_t>(token)].logit += bias;
+    for (const auto& [token, count] : counts_) {
+      candidates_[static_cast<std::size_t>(token)].logit -=
+          presence_ + frequency_ * static_cast<float>(count);
+    }
+  }
+
   llama_sampler_ptr chain_;
   const llama_vocab* vocab_;
-  std::uint32_t seed_;
+  const std::vector<std::pair<Token, float>> bias_;
+  const float presence_, frequency_;
+  std::unordered_map<Token, std::uint32_t> counts_;  // of the answer, while there is a penalty
+  const std::uint32_t seed_;
+  bool over_ = false;  // libllama's grammar must not be asked again
   std::vector<llama_token_data> candidates_;
 };
 
-Status check(const SamplerOptions& options) {
+Status check(const SamplerOptions& options, std::int32_t vocabulary) {
   const auto refuse = [](const char* field) {
     return Status(Code::kInvalidArgument, std::string("sampler option ") + field);
   };
@@ -49,6 +75,15 @@ Status check(const SamplerOptions& options) {
   if (!(options.top_p > 0 && options.top_p <= 1)) return refuse("top_p must be in (0, 1]");
   if (!(options.min_p >= 0 && options.min_p <= 1)) return refuse("min_p must be in [0, 1]");
   if (!(options.repeat_penalty > 0)) return refuse("repeat_penalty must be positive");
+  if (!std::isfinite(options.presence_penalty) || !std::isfinite(options.frequency_penalty)) {
+    return refuse("presence_penalty and frequency_penalty must be finite");
+  }
+  for (const auto& [token, bias] : options.logit_bias) {
+    if (token >= 0 && token < vocabulary && std::isfinite(bias)) continue;
+    return {Code::kInvalidArgument, "logit_bias: token " + std::to_string(token) +
+                                        " is not in the vocabulary of " +
+                                        std::to_string(vocabulary)};
+  }
   return {};
 }
 
@@ -56,7 +91,8 @@ Status check(const SamplerOptions& options) {
 
 Result<std::unique_ptr<Sampler>> Sampler::create(const Model& model,
                                                  const SamplerOptions& options) {
-  if (Status status = check(options); !status.ok()) return status;
+  const auto vocabulary = static_cast<std::int32_t>(model.info().vocabulary);
+  if (Status status = check(options, vocabulary); !status.ok()) return status;
   const auto* loaded = dynamic_cast<const GgufModel*>(&model);
   if (loaded == nullptr) {
     return Status(Code::kInvalidArgument, "model: not one that Model::load() made");
@@ -91,7 +127,8 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Model& model,
     add(llama_sampler_init_temp(options.temperature));
     add(llama_sampler_init_dist(seed));
   }
-  std::unique_ptr<Sampler> sampler = std::make_unique<ChainSampler>(chain.release(), vocab, seed);
+  std::unique_ptr<Sampler> sampler =
+      std::make_unique<ChainSampler>(chain.release(), vocab, options, seed);
   return sampler;
 }
 

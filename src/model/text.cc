@@ -52,7 +52,7 @@ std::string take_library_error() {
   return std::exchange(log_error, {});
 }
 
-Result<std::unique_ptr<Text>> Text::load(const GgufFile& file) {
+Result<std::unique_ptr<Text>> Text::load(const GgufFile& file, std::string chat_template) {
   if (Status status = check_tokenizer(file.keys()); !status.ok()) return status;
   const auto stream = reopen(file);
   if (stream == nullptr) return Status(Code::kIo, file.path() + ": cannot read");
@@ -66,7 +66,7 @@ Result<std::unique_ptr<Text>> Text::load(const GgufFile& file) {
     return file.keys().fault(Code::kCorrupt,
                              "libllama refuses the tokenizer (" + take_library_error() + ")");
   }
-  std::unique_ptr<Text> text(new Text(model));
+  std::unique_ptr<Text> text(new Text(model, std::move(chat_template)));
   const llama_vocab* vocab = text->vocab();
   // Where the file asks for a token it does not have, libllama would assert at the first prompt.
   if ((llama_vocab_get_add_bos(vocab) && llama_vocab_bos(vocab) == LLAMA_TOKEN_NULL) ||
@@ -78,7 +78,10 @@ Result<std::unique_ptr<Text>> Text::load(const GgufFile& file) {
   return text;
 }
 
-Text::Text(llama_model* model) : model_(model), vocab_(llama_model_get_vocab(model)) {}
+Text::Text(llama_model* model, std::string chat_template)
+    : model_(model),
+      chat_template_(std::move(chat_template)),
+      vocab_(llama_model_get_vocab(model)) {}
 
 std::uint32_t Text::vocabulary() const {
   return static_cast<std::uint32_t>(llama_vocab_n_tokens(vocab_));
@@ -125,9 +128,10 @@ bool Text::is_end(Token token) const {
 
 Result<std::string> Text::chat(
     std::span<const std::pair<std::string, std::string>> messages) const {
-  const char* form = llama_model_chat_template(model_.get(), nullptr);
+  const char* form = chat_template_.empty() ? llama_model_chat_template(model_.get(), nullptr)
+                                            : chat_template_.c_str();
   if (form == nullptr) {
-    return Status(Code::kUnsupported, "the file has no key 'tokenizer.chat_template'");
+    return Status(Code::kNotFound, "the file has no key 'tokenizer.chat_template'");
   }
   std::vector<llama_chat_message> turns;
   std::size_t bytes = 1024;

@@ -19,7 +19,8 @@ class Text {
  public:
   // kCorrupt when the file has no tokenizer, or one whose parts contradict each other;
   // kUnsupported for a kind libllama does not know.
-  static Result<std::unique_ptr<Text>> load(const GgufFile& file);
+  // `chat_template`: instead of the file's, if not empty.
+  static Result<std::unique_ptr<Text>> load(const GgufFile& file, std::string chat_template = {});
 
   std::uint32_t vocabulary() const;
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
@@ -30,9 +31,10 @@ class Text {
   const llama_vocab* vocab() const { return vocab_; }
 
  private:
-  explicit Text(llama_model* model);
+  Text(llama_model* model, std::string chat_template);
 
   llama_model_ptr model_;
+  const std::string chat_template_;
   const llama_vocab* vocab_;
 };
 

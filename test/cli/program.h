@@ -144,10 +144,12 @@ class Program {
     return ran_;
   }
 
- private:
+  // What the system says about it, in /proc.
   std::string proc(const char* name) const {
     return read_file("/proc/" + std::to_string(pid_) + "/" + name);
   }
+
+ private:
   bool pending(int signal) const {
     const std::string status = proc("status");
     const std::size_t at = status.find("ShdPnd:");

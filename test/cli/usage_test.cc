@@ -19,7 +19,8 @@ using test::Ran;
 TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command : {"run", "inspect", "policies", "demo", "bench", "tune", "eval"}) {
+  for (const char* command :
+       {"run", "serve", "inspect", "policies", "demo", "bench", "tune", "eval"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
@@ -67,6 +68,15 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"run", "-m", "x", "-p", "-", "-f", "-"}, "-p, -f"},
       {{"inspect", "-m", "x", "--budget", "0"}, "--budget: \"0\""},
       {{"policies", "--long"}, "--long"},
+      {{"serve"}, "--model is required"},
+      {{"serve", "-m", "x", "--port", "65536"},
+       "--port: \"65536\" is not a number from 0 to 65535"},
+      {{"serve", "-m", "x", "--host", "0.0.0.0"},
+       "host: others can reach 0.0.0.0, and there is no key"},
+      {{"serve", "-m", "x", "--host", "here"}, "host: \"here\" is no numeric address"},
+      {{"serve", "-m", "x", "--metrics-alias", "tgi"}, "--metrics-alias: \"tgi\" is not vllm"},
+      {{"serve", "-m", "x", "--max-body", "8MB"}, "--max-body: \"8MB\" is not a size"},
+      {{"serve", "-m", "x", "--keep", "25%"}, "--keep: without --policy"},
       {{"bench"}, "--model is required"},
       {{"run", "-m", "x", "--reclaim", "soon"}, "--reclaim: \"soon\" is none of never, whole"},
       {{"bench", "-m", "x", "--tests", "pp512,tg0"}, "--tests: \"tg0\" is not a test such as"},

@@ -81,7 +81,7 @@ class HashModel final : public model::Model {
   }
   bool is_end(model::Token token) const override { return token == kHashEnd; }
   Result<std::string> chat(std::span<const std::pair<std::string, std::string>>) const override {
-    return Status(Code::kUnsupported, "no chat template");
+    return Status(Code::kNotFound, "no chat template");
   }
   void pause() override {}
   void resume() override {}

@@ -2,29 +2,34 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/engine.h"
 #include "quire/status.h"
+#include "serve/json_in.h"
 
-namespace quire::cli {
+namespace quire::serve {
 
 enum class Endpoint : std::uint8_t { kChat, kCompletions };
-
-// JSON text from outside: at most `most_bytes`, 64 levels deep, valid UTF-8, no number over a
-// double. kInvalidArgument says what is wrong and at which byte.
-Result<nlohmann::json> parse_json(std::string_view text, std::size_t most_bytes);
 
 // What a body asks, before it is tokens.
 struct Body {
   Endpoint endpoint = Endpoint::kChat;
+  // Of a file of requests: one whole answer each, so n, stream and logprobs may only say that.
+  bool batch = false;
   std::vector<std::pair<std::string, std::string>> messages{};  // role, text
   std::string prompt{};                                         // of completions
   std::vector<model::Token> prompt_tokens{};                    // likewise, when given as tokens
   engine::Request request{};  // its initial options are the defaults of what the body leaves out
+  bool max_tokens_given = false;
+  std::uint32_t answers = 1;  // n
+  bool stream = false, include_usage = false;
+  bool logprobs = false;
+  std::uint32_t top_logprobs = 0;  // the likeliest others beside each token
+  std::string cache_salt{};        // who may share a prefix: only those with the same
 };
 
 // Reads every field into `body`.  kInvalidArgument: "FIELD: why"; a field that is not supported is
@@ -34,7 +39,4 @@ Status read_body(const nlohmann::json& object, Body& body);
 // The prompt as tokens, in body.request.
 Status render(const model::Model& model, Body& body);
 
-// The field a refusal of read_body() names.
-std::string field_of(const Status& status);
-
-}  // namespace quire::cli
+}  // namespace quire::serve

@@ -1,0 +1,232 @@
+#include "serve/openai_parts.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "serve/grammar.h"
+
+namespace quire::serve {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kStopsMost = 16, kStopBytesMost = 1024, kMessagesMost = 100'000;
+constexpr std::size_t kBiasesMost = 4096;
+constexpr float kBiasMost = 100;  // OpenAI's
+
+// A string, or an array of {"type": "text", "text": ...}.
+Status read_content(const json& value, const std::string& field, std::string& out) {
+  if (!value.is_array()) return read_text(value, field, out);
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const json& part = value[i];
+    const std::string name = field + "[" + std::to_string(i) + "]";
+    if (!part.is_object() || part.value("type", json()) != "text" || !part.contains("text")) {
+      return refuse_field(name, "only {\"type\": \"text\", \"text\": ...} is supported");
+    }
+    std::string text;
+    if (Status status = read_text(part["text"], name + ".text", text); !status.ok()) return status;
+    out += text;
+  }
+  return {};
+}
+
+Status read_message(const json& value, const std::string& field, Body& body) {
+  if (!value.is_object()) return refuse_field(field, shown(value) + " is not an object");
+  for (const auto& [key, given] : value.items()) {
+    if (key == "role" || key == "content" || given.is_null()) continue;
+    // Agents send these empty; templates have no place for a name.
+    if (key == "tool_calls" && given.is_array() && given.empty()) continue;
+    if (key == "name" && given.is_string()) continue;
+    return refuse_field(field + "." + key.substr(0, 60), "not supported");
+  }
+  std::string role, content;
+  if (Status status = read_text(value.value("role", json()), field + ".role", role); !status.ok()) {
+    return status;
+  }
+  if (role == "developer") role = "system";
+  if (role != "system" && role != "user" && role != "assistant") {
+    return refuse_field(field + ".role",
+                        shown(value["role"]) + " is none of system, user, assistant");
+  }
+  const json given = value.value("content", json());
+  if (Status status = read_content(given, field + ".content", content); !status.ok()) return status;
+  body.messages.emplace_back(std::move(role), std::move(content));
+  return {};
+}
+
+Status read_policy(const std::string& text, bool keep_given, engine::GenerateOptions& options) {
+  if (text == "none") {
+    options.policy.reset();
+    if (!keep_given) options.keep = {};
+    return {};
+  }
+  Result<Policy> policy = make_policy(text);
+  if (!policy.ok()) return refuse_field("kv.policy", policy.status().message());
+  options.policy = *std::move(policy);
+  return {};
+}
+
+// A key whose one value is what this build does.
+Status only(const json& value, const std::string& field, const char* name, const char* why) {
+  if (value == name) return {};
+  return refuse_field(field, shown(value) + " is not supported: " + why);
+}
+
+Status read_kv_key(const std::string& key, const json& value, bool keep_given, Body& body) {
+  const std::string field = "kv." + key.substr(0, 60);
+  if (key == "gate") return only(value, field, "open", "there is no gate; \"open\" is");
+  if (key == "first_token") return only(value, field, "full", "\"full\" is");
+  if (key != "mode" && key != "policy" && key != "keep" && key != "on_overflow") {
+    return refuse_field(field,
+                        "not supported; mode, policy, keep, gate, first_token and "
+                        "on_overflow are");
+  }
+  std::string text;
+  if (Status status = read_text(value, field, text); !status.ok()) return status;
+  if (key == "mode") {
+    if (text == "exact" || text == "lossy") return {};
+    return refuse_field(field, shown(value) + " is none of exact, lossy");
+  }
+  if (key == "policy") return read_policy(text, keep_given, body.request.options);
+  if (key == "keep") {
+    const Result<engine::Keep> keep = engine::parse_keep(text);
+    if (!keep.ok()) return refuse_field(field, keep.status().message());
+    body.request.options.keep = *keep;
+    return {};
+  }
+  if (text != "refuse" && text != "stream" && text != "streamed") {
+    return refuse_field(field, shown(value) + " is none of refuse, stream");
+  }
+  body.request.on_overflow =
+      text == "refuse" ? engine::Overflow::kRefuse : engine::Overflow::kStream;
+  return {};
+}
+
+}  // namespace
+
+Status read_messages(const json& value, Body& body) {
+  if (!value.is_array() || value.empty()) {
+    return refuse_field("messages", shown(value) + " is not an array of messages");
+  }
+  if (value.size() > kMessagesMost) return refuse_field("messages", "too many");
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    Status status = read_message(value[i], "messages[" + std::to_string(i) + "]", body);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status read_prompt(const json& value, Body& body) {
+  if (value.is_string()) return read_text(value, "prompt", body.prompt);
+  if (value.is_array() && value.size() == 1 && value[0].is_string()) {
+    return read_text(value[0], "prompt", body.prompt);
+  }
+  const bool nested = value.is_array() && value.size() == 1 && value[0].is_array();
+  const json& tokens = nested ? value[0] : value;
+  if (!tokens.is_array() || tokens.empty() || tokens[0].is_string() || tokens[0].is_array()) {
+    return refuse_field("prompt", shown(value) + " is not one string, or one array of tokens");
+  }
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    std::uint32_t token = 0;
+    const std::string field = "prompt[" + std::to_string(i) + "]";
+    Status status = read_whole(tokens[i], field, 0u, 1u << 30, token);
+    if (!status.ok()) return status;
+    body.prompt_tokens.push_back(static_cast<model::Token>(token));
+  }
+  return {};
+}
+
+Status read_stop(const json& value, Body& body) {
+  const json list = value.is_array() ? value : json::array({value});
+  if (list.size() > kStopsMost) {
+    return refuse_field("stop", "over " + std::to_string(kStopsMost) + " texts");
+  }
+  for (const json& stop : list) {
+    if (!stop.is_string() || stop.get_ref<const std::string&>().empty()) {
+      return refuse_field("stop", shown(stop) + " is not a text");
+    }
+    if (stop.get_ref<const std::string&>().size() > kStopBytesMost) {
+      return refuse_field("stop", "a text of over " + std::to_string(kStopBytesMost) + " bytes");
+    }
+    body.request.options.stop.push_back(stop.get<std::string>());
+  }
+  return {};
+}
+
+Status read_logit_bias(const json& value, Body& body) {
+  if (!value.is_object()) return refuse_field("logit_bias", shown(value) + " is not an object");
+  if (value.size() > kBiasesMost) {
+    return refuse_field("logit_bias", "over " + std::to_string(kBiasesMost) + " tokens");
+  }
+  for (const auto& [key, given] : value.items()) {
+    model::Token token = -1;
+    const char* const end = key.data() + key.size();
+    const auto [at, error] = std::from_chars(key.data(), end, token);
+    if (error != std::errc() || at != end || token < 0) {
+      return refuse_field("logit_bias", shown(json(key)) + " is not the number of a token");
+    }
+    float bias = 0;
+    Status status = read_number(given, "logit_bias", -kBiasMost, kBiasMost, bias);
+    if (!status.ok()) return status;
+    body.request.options.sampler.logit_bias.emplace_back(token, bias);
+  }
+  return {};
+}
+
+Status read_response_format(const json& value, Body& body) {
+  const json type = value.is_object() ? value.value("type", json()) : json();
+  if (type == "text") return {};
+  if (type == "json_schema") {
+    return refuse_field("response_format",
+                        "json_schema is not supported; json_object is, and a GBNF in `grammar`");
+  }
+  if (type != "json_object") {
+    return refuse_field("response_format.type", shown(type) + " is none of text, json_object");
+  }
+  body.request.options.sampler.grammar = json_grammar();
+  return {};
+}
+
+Status read_stream_options(const json& value, Body& body) {
+  if (!value.is_object()) return refuse_field("stream_options", shown(value) + " is not an object");
+  for (const auto& [key, given] : value.items()) {
+    if (key == "include_obfuscation" && given.is_boolean()) continue;  // OpenAI's padding
+    // vLLM's; its load tools send it, and a usage at the end is what they read.
+    if (key == "continuous_usage_stats" && given == false) continue;
+    if (key != "include_usage") {
+      return refuse_field("stream_options." + key.substr(0, 60), "not supported");
+    }
+    Status status = read_flag(given, "stream_options.include_usage", body.include_usage);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status read_kv(const json& value, Body& body) {
+  if (!value.is_object()) return refuse_field("kv", shown(value) + " is not an object");
+  const json mode = value.value("mode", json());
+  // What the server does by default may be lossy; "exact" alone undoes it.
+  if (mode == "exact" && !value.contains("policy")) {
+    body.request.options.policy.reset();
+    body.request.options.keep = {};
+  }
+  for (const auto& [key, given] : value.items()) {
+    if (Status status = read_kv_key(key, given, value.contains("keep"), body); !status.ok()) {
+      return status;
+    }
+  }
+  const engine::GenerateOptions& options = body.request.options;
+  if (mode == "exact" && options.policy) {
+    return refuse_field("kv.mode",
+                        "\"exact\" drops nothing; the policy " + options.policy->name + " does");
+  }
+  if (mode == "lossy" && !options.policy) {
+    return refuse_field("kv.mode", "\"lossy\" needs a policy; name one in kv.policy");
+  }
+  if (!options.policy && options.keep.unit != engine::Keep::Unit::kPool) {
+    return refuse_field("kv.keep", "without a policy nothing is dropped; name one in kv.policy");
+  }
+  return {};
+}
+
+}  // namespace quire::serve

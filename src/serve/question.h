@@ -1,0 +1,30 @@
+// The body of a completion request as work for the engine.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "serve/facts.h"
+#include "serve/http.h"
+#include "serve/openai_body.h"
+
+namespace quire::serve {
+
+struct Question {
+  std::vector<engine::Request> requests{};  // one for each answer
+  std::uint32_t prompt_tokens = 0;
+  bool stream = false, include_usage = false, logprobs = false;
+  std::uint32_t top_logprobs = 0;
+};
+
+// Takes long for long texts.  The refusal has the status 400, and in `error` what to change.
+struct Understood {
+  std::optional<Question> question{};
+  Reply refusal{};  // without a question
+};
+Understood understand(const Facts& facts, const model::Model& model, Endpoint endpoint,
+                      std::string_view body);
+
+}  // namespace quire::serve

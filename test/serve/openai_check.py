@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Goal: the unmodified `openai` package works against `quire serve`.
+Method: starts the built program on a model and uses the client as its documentation does: chat, stream,
+usage, several answers, logprobs, JSON, errors, a cancelled stream.
+
+    python3 -m venv /tmp/openai && /tmp/openai/bin/pip install -r test/serve/openai_check.txt
+    /tmp/openai/bin/python test/serve/openai_check.py MODEL.gguf [build/quire]
+"""
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import openai
+
+ASK = [{"role": "system", "content": "Be brief."},
+       {"role": "user", "content": "What is the capital of France?"}]
+failed = []
+
+
+def check(name: str, good: bool, said=""):
+    print(f"{'ok    ' if good else 'FAILED'} {name}{'' if good else f': {said}'}", flush=True)
+    if not good:
+        failed.append(name)
+
+
+def start(model: str, program: str):
+    server = subprocess.Popen([program, "serve", "-m", model, "--port", "0", "--temp", "0",
+                               "--budget", "128MiB", "-q"], stderr=subprocess.PIPE, text=True)
+    for line in server.stderr:
+        if found := re.search(r"at (http://\S+)", line):
+            return server, found[1]
+    raise SystemExit("the server did not start")
+
+
+def check_chats(client):
+    models = client.models.list().data
+    check("models.list", len(models) == 1, models)
+    check("models.retrieve", client.models.retrieve(models[0].id).id == models[0].id)
+    whole = client.chat.completions.create(model=models[0].id, messages=ASK, max_tokens=32)
+    text = whole.choices[0].message.content
+    check("chat", bool(text) and whole.choices[0].finish_reason in ("stop", "length"), whole)
+    check("usage", whole.usage.total_tokens ==
+          whole.usage.prompt_tokens + whole.usage.completion_tokens, whole.usage)
+    check("kv beside", whole.model_extra["kv"]["lossy"] is False, whole.model_extra)
+    chunks = list(client.chat.completions.create(
+        model="any", messages=ASK, max_completion_tokens=32, stream=True,
+        stream_options={"include_usage": True}))
+    said = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    check("stream", said == text, (said, text))
+    check("stream usage", chunks[-1].usage == whole.usage and not chunks[-1].choices, chunks[-1])
+    check("role comes with the first text", chunks[0].choices[0].delta.role == "assistant" and
+          bool(chunks[0].choices[0].delta.content), chunks[0])
+    plain = list(client.chat.completions.create(model="any", messages=ASK, max_tokens=4, stream=True))
+    check("no usage unasked", all(c.usage is None for c in plain), plain[-1])
+
+
+def check_options(client):
+    several = client.chat.completions.create(model="any", messages=ASK, max_tokens=8, n=3, seed=1,
+                                             temperature=1.2)
+    again = client.chat.completions.create(model="any", messages=ASK, max_tokens=8, n=3, seed=1,
+                                           temperature=1.2)
+    texts = [c.message.content for c in several.choices]
+    check("n and seed", len(texts) == 3 and texts == [c.message.content for c in again.choices], texts)
+    logged = client.chat.completions.create(model="any", messages=ASK, max_tokens=5, logprobs=True,
+                                            top_logprobs=2)
+    content = logged.choices[0].logprobs.content
+    check("logprobs", 0 < len(content) <= 5 and all(
+        t.logprob <= 0 and len(t.top_logprobs) == 2 and bytes(t.bytes).decode() == t.token
+        for t in content), content)
+    text = client.completions.create(model="any", prompt="Once upon a time", max_tokens=12, logprobs=1)
+    check("completions", text.usage.completion_tokens <= 12 and len(text.choices[0].logprobs.tokens) ==
+          text.usage.completion_tokens, text)
+    formed = client.chat.completions.create(
+        model="any", max_tokens=120, response_format={"type": "json_object"},
+        messages=[{"role": "user", "content": "A JSON object with the fields name and age."}])
+    check("json_object", formed.choices[0].finish_reason == "length" or
+          isinstance(json.loads(formed.choices[0].message.content), dict), formed.choices[0])
+    exact = client.chat.completions.create(model="any", messages=ASK, max_tokens=40,
+                                           extra_body={"ignore_eos": True, "min_tokens": 40})
+    check("exact length", exact.usage.completion_tokens == 40, exact.usage)
+    stopped = client.completions.create(model="any", prompt="1, 2, 3, 4,", max_tokens=30, stop=["7"])
+    check("stop", "7" not in stopped.choices[0].text, stopped)
+
+
+def check_errors(client):
+    def refused(name, kind, param, **options):
+        try:
+            client.chat.completions.create(model="any", messages=ASK, **options)
+            check(name, False, "no error")
+        except kind as error:
+            check(name, error.param == param, error)
+    refused("a wrong value", openai.BadRequestError, "temperature", temperature=-1)
+    refused("an unknown field", openai.BadRequestError, "wish", extra_body={"wish": 1})
+    refused("tools are refused", openai.BadRequestError, "tools",
+            tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}])
+    try:
+        client.completions.create(model="any", prompt="word " * 20000)
+        check("a prompt too long", False, "no error")
+    except openai.BadRequestError as error:
+        check("a prompt too long", error.code == "context_length_exceeded" and
+              error.body["n_prompt_tokens"] > error.body["n_ctx"], error)
+    try:
+        client.models.retrieve("no-such-model")
+        check("an unknown model", False, "no error")
+    except openai.NotFoundError as error:
+        check("an unknown model", error.code == "model_not_found", error)
+    with client.chat.completions.create(model="any", messages=ASK, max_tokens=2000, stream=True,
+                                        extra_body={"ignore_eos": True}) as stream:
+        next(iter(stream))
+    check("after a cancelled stream", client.models.list().data[0].object == "model")
+
+
+def main() -> int:
+    model, program = sys.argv[1], (sys.argv + ["build/quire"])[2]
+    server, url = start(model, program)
+    try:
+        client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300)
+        check_chats(client)
+        check_options(client)
+        check_errors(client)
+    finally:
+        server.send_signal(signal.SIGTERM)
+    check("goes down", server.wait(60) == 0, server.returncode)
+    print(f"openai {openai.__version__}: {len(failed)} failed")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
