@@ -104,6 +104,7 @@ Status serve(Session& session, const Engine& engine, eval::VtokenReport& report)
   if (!peer.ok()) return peer.status();
   engine.model->pause();
   const std::vector<model::Token> tokens = engine.model->tokenize(session.text, true, false);
+  options.seeds = 1;  // seeds change policies' draws; libllama evicts nothing
   Result<eval::PeerCapacity> beside =
       eval::measure_peer_capacity(**peer, tokens, like, options, *report.capacity);
   engine.model->resume();

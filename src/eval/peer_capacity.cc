@@ -220,7 +220,8 @@ std::string page_of(const PeerCapacity& peer, const CapacityReport& ours) {
   std::string text =
       "## Beside libllama's unified cache\n\nThe same model file, prompts, answers, threads and "
       "bytes of f16 keys and values; the loop of its server in process, a slot for every request "
-      "whose prompt and answer the cells hold. Medians over seeds, ratios to it.\n\n"
+      "whose prompt and answer the cells hold. Medians over seeds (of libllama one), ratios to "
+      "it.\n\n"
       "| pool | policy | arm | requests together | ratio | tok/s | ratio | p95 of a request, s |\n"
       "|---|---|---|---|---|---|---|---|\n";
   const auto row = [&](const std::vector<CapacityCell>& cells, const CapacityCell& kind) {
