@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,21 @@
 #include "quire/types.h"
 
 namespace quire {
+
+// How the q and k of a layer were rotated (RoPE, arXiv 2104.09864) before the cache got them: the
+// pair i of a head by position * frequency[i], in radians.
+struct RopeShape {
+  bool halves = false;  // pair i is the values i and i + key_size / 2; else 2 i and 2 i + 1
+  std::vector<float> frequency{};  // [key_size / 2], or empty: not known
+};
+
+// The projection that reads what attend() writes.
+struct OutputShape {
+  std::uint32_t size = 0;  // its outputs; 0: not known
+  // Writes the weights of outputs [begin, end): rows [end - begin][query_heads * value_size].  May
+  // be called by shrink(), in its thread, as long as the cache lives.
+  std::function<void(std::uint32_t begin, std::uint32_t end, float* rows)> rows{};
+};
 
 // One attention layer.  query_heads is a multiple of kv_heads; the query heads
 // [kv * group, (kv + 1) * group) share KV head kv.
@@ -38,6 +54,8 @@ struct LayerShape {
   float softcap = 0;              // score = softcap * tanh(score / softcap); 0 = none
   std::uint32_t window = 0;    // a row sees the last `window` positions, its own included; 0 = all
   std::vector<float> sinks{};  // [query_heads] learned sink logits, or empty
+  RopeShape rope{};            // Needs::future wants it
+  OutputShape output{};        // Needs::output_norm wants it
 };
 
 // Which instructions kernels may use.  Results are memcmp-equal across layouts, threads, chunks and
@@ -132,8 +150,9 @@ class Cache {
   static Result<std::unique_ptr<Cache>> open(CacheOptions options);
   virtual ~Cache() = default;
 
-  // An empty sequence.  `needs` is what the policies that will shrink it must be shown; taps that
-  // are not asked for here cost nothing and cannot be had later.
+  // An empty sequence.  `needs` is what the policies that will shrink it must be shown; taps and
+  // statistics of queries that are not asked for here cost nothing and cannot be had later.
+  // kInvalidArgument where the layers do not say what the needs take (LayerShape::rope, output).
   virtual Result<SequenceId> start(const Needs& needs = {}) = 0;
   // A second sequence with the same entries; blocks are shared until one of the two changes them.
   virtual Result<SequenceId> fork(SequenceId parent) = 0;
@@ -169,10 +188,10 @@ class Cache {
 
   // Reviews the full-attention lanes of a sequence: at most `keep` entries a lane on average, as
   // the policy divides and chooses them.  keep >= length changes nothing.  A policy that needs
-  // taps or a state that start() was not asked for is kInvalidArgument, and so is one that decides
-  // for several lanes at once which hold different positions.  Never refused for want of memory.
-  // Where an allocating policy's counts do not add up, or leave a lane less than it protects, the
-  // nearest legal counts are used.
+  // taps, a state or statistics of queries that start() was not asked for is kInvalidArgument, and
+  // so is one that decides for several lanes at once which hold different positions.  Never refused
+  // for want of memory.  Where an allocating policy's counts do not add up, or leave a lane less
+  // than it protects, the nearest legal counts are used.
   virtual Result<ShrinkReport> shrink(SequenceId sequence, const Policy& policy,
                                       std::uint32_t keep) = 0;
   // Drops the entries at `positions` (ascending, live) from one lane.

@@ -53,7 +53,14 @@ struct Needs {
   // Cosines among the keys of each run of so many entries; kWholeLane: of all.  0 = off.
   std::uint32_t similar_run = 0;
   static constexpr std::uint32_t kWholeLane = ~0u;
+  // What the queries of the next `future` positions are expected to find in each key, as the
+  // prompt's queries tell, those of its first `query_skip` positions left out.  0 = off.
+  std::uint32_t future = 0, query_skip = 0;
+  bool output_norm = false;  // of v behind the layer's output projection
 
+  // Whether rows must be watched while they are read, all of them or those of a window: what else
+  // is asked for is computed at a review.
+  bool watches() const { return tap != Tap::kNone || future != 0; }
   bool operator==(const Needs&) const = default;
 };
 
@@ -90,6 +97,14 @@ struct EntryView {
   std::span<const float> similarity;
   std::span<const Ordinal> twin;
   std::span<const float> twin_cosine;
+  // [group][live], Needs::future: m.k + k.Sk / 2, the logarithm of the mean of exp(score) over
+  // Gaussian queries.  m and S are a query head's mean and covariance over rows of the prompt
+  // (times the layer's scale and its square), turned to where the next rows lie, on average over
+  // them. Without rows 0; the soft cap is left out.
+  std::span<const float> expected;
+  // [live], Needs::output_norm: sum over the outputs of |W v|, W being the part of the output
+  // projection that reads a query head; mean over the group.
+  std::span<const float> output_norm;
 };
 
 struct Policy {
