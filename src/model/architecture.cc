@@ -255,7 +255,28 @@ Result<ModelShape> read_shape(const GgufTable& table) {
   return shape;
 }
 
-std::vector<LayerShape> ModelShape::attention() const {
+// YaRN (arXiv 2309.00071, section 3.2) mixes the frequency of the text as trained with that of the
+// stretched one, pair by pair.
+std::vector<float> Rope::frequencies(const float* factors) const {
+  float corrected[2] = {0, 0};
+  if (extrapolation != 0) {
+    ggml_rope_yarn_corr_dims(static_cast<int>(dims), static_cast<int>(original_context), base,
+                             kYarnBetaFast, kYarnBetaSlow, corrected);
+  }
+  std::vector<float> all(dims / 2);
+  for (std::uint32_t i = 0; i < all.size(); ++i) {
+    const double exponent = -2.0 * i / dims;
+    const double trained =
+        std::pow(double{base}, exponent) / (factors != nullptr ? double{factors[i]} : 1.0);
+    const float width = std::max(0.001f, corrected[1] - corrected[0]);
+    const float ramp = std::clamp((static_cast<float>(i) - corrected[0]) / width, 0.0f, 1.0f);
+    const double mix = double{(1 - ramp) * extrapolation};
+    all[i] = static_cast<float>(trained * (double{frequency_scale} * (1 - mix) + mix));
+  }
+  return all;
+}
+
+std::vector<LayerShape> ModelShape::attention(const float* rope_factors) const {
   std::vector<LayerShape> shapes;
   for (const LayerConfig& layer : layers) {
     shapes.push_back(
@@ -265,7 +286,9 @@ std::vector<LayerShape> ModelShape::attention() const {
          .value_size = value_size,
          .scale = layer.scale != 0 ? layer.scale : 1.0f / std::sqrt(static_cast<float>(key_size)),
          .softcap = layer.softcap,
-         .window = layer.window});
+         .window = layer.window,
+         .rope = {.halves = layer.rope.halves(),
+                  .frequency = layer.rope.frequencies(rope_factors)}});
   }
   return shapes;
 }

@@ -14,6 +14,8 @@
 
 namespace quire::model {
 
+constexpr float kYarnBetaFast = 32, kYarnBetaSlow = 1;  // arXiv 2309.00071, section 3.2
+
 // Arguments of ggml_rope_ext().
 struct Rope {
   int type = 0;  // GGML_ROPE_TYPE_NORMAL: adjacent pairs; GGML_ROPE_TYPE_NEOX: halves
@@ -23,6 +25,9 @@ struct Rope {
   float frequency_scale = 1;
   float extrapolation = 0;  // yarn's mix, 1 = on
   float magnitude = 1;
+
+  // Radians a position by which ggml_rope_ext() turns each pair; factors: its divisors, or null.
+  std::vector<float> frequencies(const float* factors) const;
 
   bool operator==(const Rope&) const = default;
   bool halves() const { return type != GGML_ROPE_TYPE_NORMAL; }
@@ -50,7 +55,8 @@ struct ModelShape {
   float logit_softcap = 0;
   std::vector<LayerConfig> layers;
 
-  std::vector<LayerShape> attention() const;  // for CacheOptions::layers
+  // For CacheOptions::layers.  rope_factors [key_size / 2]: Llama 3's divisors, or null.
+  std::vector<LayerShape> attention(const float* rope_factors) const;
 };
 
 struct Architecture {

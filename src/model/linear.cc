@@ -12,8 +12,6 @@ namespace {
 constexpr std::int64_t kColumns = 16;
 constexpr std::int64_t kRows = 16;
 
-constexpr float kYarnBetaFast = 32, kYarnBetaSlow = 1;  // arXiv 2309.00071, section 3.2
-
 struct Range {
   std::int64_t begin, end;
 };

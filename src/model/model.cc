@@ -66,7 +66,16 @@ ModelInfo describe(const ModelOptions& options, const ModelShape& shape, const W
   info.weights_bytes = weights.in_place_bytes;
   info.copies_bytes = weights.copies_bytes;
   info.parameters = weights.parameters;
-  info.attention = shape.attention();
+  const ggml_tensor* factors = weights.rope_factors;
+  info.attention =
+      shape.attention(factors == nullptr ? nullptr : static_cast<const float*>(factors->data));
+  for (std::uint32_t l = 0; l < info.layers; ++l) {
+    info.attention[l].output = {
+        .size = shape.embedding,
+        .rows = [all = &weights, l](std::uint32_t begin, std::uint32_t end, float* rows) {
+          all->output_rows(l, begin, end, rows);
+        }};
+  }
   info.linear = weights.placement;
   if (options.deterministic) {
     for (auto& [path, tensors] : info.linear) {

@@ -42,7 +42,7 @@ struct ModelInfo {
   std::size_t weights_bytes = 0;  // mapped from the file and used as they are
   std::size_t copies_bytes = 0;   // in panels; their bytes of the file are let go
   std::uint64_t parameters = 0;
-  std::vector<LayerShape> attention;  // one per layer
+  std::vector<LayerShape> attention;  // one per layer; LayerShape::output reads the model's weights
   std::vector<std::pair<std::string, std::string>>
       linear;       // path -> which tensors (people read it)
   std::string isa;  // ggml's own level

@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -196,6 +197,25 @@ const linear::Kernels& LinearSet::kernels_for(std::int64_t rows) const {
   const linear::Kernels& kernels = *linears.front()->kernels;
   const bool chunk = kernels.chunk != nullptr && rows >= std::int64_t{chunk_rows};
   return chunk ? *kernels.chunk : kernels;
+}
+
+void Weights::output_rows(std::uint32_t layer, std::uint32_t begin, std::uint32_t end,
+                          float* rows) const {
+  const Linear& out = layers[layer].out;
+  const std::int64_t inputs = out.weight->ne[0];
+  for (std::uint32_t n = begin; n < end; ++n, rows += inputs) {
+    if (out.kernels != nullptr) {
+      linear::unpack_output(out.matrix, n, rows);
+      continue;
+    }
+    const std::byte* row = static_cast<const std::byte*>(out.weight->data) + n * out.weight->nb[1];
+    const ggml_to_float_t to_float = ggml_get_type_traits(out.weight->type)->to_float;
+    if (to_float != nullptr) {
+      to_float(row, rows, inputs);
+    } else {  // f32: see multipliable()
+      std::memcpy(rows, row, static_cast<std::size_t>(inputs) * sizeof(float));
+    }
+  }
 }
 
 std::int64_t LinearSet::outputs() const {

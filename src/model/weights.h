@@ -74,6 +74,8 @@ class Weights {
                                                const WeightOptions& options);
 
   const GgufFile& file() const { return file_; }
+  // OutputShape::rows of a layer.
+  void output_rows(std::uint32_t layer, std::uint32_t begin, std::uint32_t end, float* rows) const;
 
   ggml_tensor* token_embedding = nullptr;  // [embedding, vocabulary], read by row
   ggml_tensor* rope_factors = nullptr;     // [key size / 2] f32 or null (Llama 3)
