@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -28,10 +29,14 @@ struct Bench {
 
   explicit Bench(std::uint32_t depth) : rows(std::size_t{512} * kHeads * kGroup * kSize) {
     CacheOptions options;
-    options.layers.assign(kLayers, {.kv_heads = kHeads,
-                                    .query_heads = kHeads * kGroup,
-                                    .key_size = kSize,
-                                    .value_size = kSize});
+    LayerShape layer{
+        .kv_heads = kHeads, .query_heads = kHeads * kGroup, .key_size = kSize, .value_size = kSize};
+    layer.rope.frequency.assign(kSize / 2, 0.1f);
+    layer.output.size = kHeads * kGroup * kSize;
+    layer.output.rows = [this](std::uint32_t begin, std::uint32_t end, float* to) {
+      std::copy_n(rows.data(), (end - begin) * kHeads * kGroup * kSize, to);
+    };
+    options.layers.assign(kLayers, layer);
     options.budget_bytes = std::size_t{depth + 1024} * kLayers * kHeads * kSize * 8;
     cache = *Cache::open(options);
     std::mt19937 random(1);
@@ -90,6 +95,16 @@ BENCHMARK_CAPTURE(review, knorm, "knorm")
     ->Arg(2048)
     ->UseManualTime()
     ->Iterations(20)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(review, expected_attention, "expected-attention")
+    ->Arg(2048)
+    ->UseManualTime()
+    ->Iterations(4)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(review, criticalkv, "criticalkv:score=h2o")
+    ->Arg(2048)
+    ->UseManualTime()
+    ->Iterations(4)
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

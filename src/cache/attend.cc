@@ -55,6 +55,7 @@ void PagedCache::attend(std::uint32_t layer, const float* q, float* out, std::ui
                         std::uint32_t parts) {
   QUIRE_CHECK(tables_.growing() && layer < options_.layers.size() && part < parts);
   const ScratchSlots::Use scratch = scratch_.take(part);
+  queries_.add(layer, q, kernels_, *scratch);
   (*scratch).reserve(work_.need());
   while (const WorkItem* item = work_.next(layer)) attend_item(layer, *item, q, out, *scratch);
 }

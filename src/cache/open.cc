@@ -53,6 +53,18 @@ Status check_layer(const LayerShape& layer, const std::string& name) {
   for (const float sink : layer.sinks) {
     if (!std::isfinite(sink)) return wrong(name + ".sinks", "holds a value that is not finite");
   }
+  const std::vector<float>& frequency = layer.rope.frequency;
+  if (!frequency.empty() && frequency.size() != layer.key_size / 2) {
+    return wrong(name + ".rope.frequency", "has " + std::to_string(frequency.size()) +
+                                               " values, not one per pair (" +
+                                               std::to_string(layer.key_size / 2) + ")");
+  }
+  for (const float f : frequency) {
+    if (!std::isfinite(f)) {
+      return wrong(name + ".rope.frequency", "holds a value that is not finite");
+    }
+  }
+  if (layer.output.size != 0 && !layer.output.rows) return wrong(name + ".output.rows", "is null");
   return {};
 }
 
@@ -62,7 +74,11 @@ std::size_t slab_bytes_of(const CacheOptions& options, const Geometry& geometry)
 }
 
 Geometry geometry_of(const CacheOptions& options) {
-  return Geometry::of(options.layers, options.key_type, options.value_type, options.block_tokens);
+  Geometry geometry =
+      Geometry::of(options.layers, options.key_type, options.value_type, options.block_tokens);
+  const std::uint64_t floats = QuerySums(options.layers).floats();
+  geometry.query_floats = floats <= QuerySums::kFloatsMost ? static_cast<std::uint32_t>(floats) : 0;
+  return geometry;
 }
 
 }  // namespace
@@ -149,7 +165,8 @@ PagedCache::PagedCache(CacheOptions options, std::unique_ptr<Memory> memory)
       pool_(*memory_, {.slab_bytes = slab_bytes_of(options_, geometry_of(options_))}),
       tables_(pool_, geometry_of(options_), options_.reclaim),
       kernels_(kernels::kernels_for(options_.isa)),
-      chunk_kernels_(choose_chunk_kernels(options_)) {
+      chunk_kernels_(choose_chunk_kernels(options_)),
+      queries_(options_.layers) {
   for (const LayerShape& layer : options_.layers) {
     const float given = layer.scale;
     scale_.push_back(given != 0 ? given : 1.0f / std::sqrt(static_cast<float>(layer.key_size)));

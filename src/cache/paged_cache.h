@@ -4,12 +4,14 @@
 //   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
 //   queries.cc  sequences, room, counts     show.cc     a lane as a policy sees it
 //   taps.cc     sums for policies, undo     moves.cc    repacking: plan, copy, install
+//   expectation.cc   what queries to come will find, what values are worth to the output
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "cache/query_sums.h"
 #include "cache/review.h"
 #include "cache/scratch.h"
 #include "cache/tap_undo.h"
@@ -104,6 +106,11 @@ class PagedCache final : public Cache {
   void fill_states(const Sequence& sequence, LanePlace at, std::span<float> states) const;
   void keep_states(Sequence& sequence, LanePlace at, std::span<const float> states);
   void show_features(const Sequence& sequence, const Needs& needs, ShownLane& lane);
+  // What takes more than the lane (expectation.cc).
+  void show_expected(const Sequence& sequence, const Needs& needs, const kernels::LaneView& seen,
+                     ShownLane& lane);
+  void weigh_values(const Sequence& sequence, std::uint32_t layer);
+  Status check_shapes(const Needs& needs) const;
   void show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
                  const Needs& needs, ShownLane& lane);
 
@@ -129,6 +136,7 @@ class PagedCache final : public Cache {
   std::vector<std::uint32_t> append_blocks_;  // [segment + 1] blocks of a lane before the segment
   Work work_;
   TapUndo undo_;
+  QuerySums queries_;
   ScratchSlots scratch_;
   std::vector<SequenceId> named_;
   Review review_;

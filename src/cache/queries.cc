@@ -34,6 +34,7 @@ Result<SequenceId> PagedCache::start(const Needs& needs) {
   if (needs.state && needs.tap == Tap::kNone) {
     return Status(Code::kInvalidArgument, "needs.state: not without a tap");
   }
+  if (const Status status = check_shapes(needs); !status.ok()) return status;
   const Sequence* sequence = tables_.start(needs);
   if (sequence == nullptr) return out_of_room("start", 1);
   return sequence->id;

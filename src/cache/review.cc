@@ -105,6 +105,17 @@ Status PagedCache::check_policy(const Sequence& sequence, const Policy& policy,
   if (policy.allocate && policy.decides != Scope::kLane) {
     return wrong(policy, "divides entries over lanes that keep the same");
   }
+  if (const Status status = check_shapes(policy.needs); !status.ok()) {
+    return {status.code(), "policy " + policy.name + ": " + status.message()};
+  }
+  if (policy.needs.future != 0 && sequence.needs.future == 0) {
+    return wrong(policy, "needs statistics of queries, which start() did not ask for");
+  }
+  if (policy.needs.future != 0 && policy.needs.query_skip != sequence.needs.query_skip) {
+    return wrong(policy,
+                 "needs statistics without the first " + std::to_string(policy.needs.query_skip) +
+                     " queries; start() left out " + std::to_string(sequence.needs.query_skip));
+  }
   if (policy.needs.tap == Tap::kNone) {
     if (policy.needs.state) return wrong(policy, "needs a state without a tap");
     return {};
@@ -206,6 +217,7 @@ Status PagedCache::decide_all(const Sequence& sequence, const Policy& policy, st
   review_.clear();
   for (std::uint32_t layer = 0; layer < options_.layers.size(); ++layer) {
     if (options_.layers[layer].window != 0) continue;
+    if (policy.needs.output_norm) weigh_values(sequence, layer);
     for (std::uint32_t head = 0; head < options_.layers[layer].kv_heads; ++head) {
       if (Status status = show_and_score(sequence, layer, head, policy); !status.ok()) {
         return status;

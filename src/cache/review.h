@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/foresight.h"
 #include "core/geometry.h"
 #include "kernels/kernels.h"
 #include "quire/policy.h"
@@ -17,7 +18,7 @@ struct ShownLane {
   LanePlace at;
   std::vector<Position> position;
   std::vector<float> tap, tap_per_head, state, key_norm, value_norm, alignment;
-  std::vector<float> key_spread, value_spread, similarity, twin_cosine;
+  std::vector<float> key_spread, value_spread, similarity, twin_cosine, expected, output_norm;
   std::vector<Ordinal> twin;
   std::vector<float> score;
 };
@@ -44,6 +45,10 @@ struct Review {
 
   std::vector<kernels::BlockView> blocks;
   std::vector<float> features;  // scratch of the kernels
+  Foresight foresight;          // of one query head
+  std::vector<float> statistics;
+  std::vector<std::vector<float>> output_norms;  // [KV head of the layer][live]
+  std::vector<float> output_rows, output_columns;
 
   void clear() {
     decided.clear();

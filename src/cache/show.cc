@@ -97,6 +97,10 @@ void PagedCache::show_features(const Sequence& sequence, const Needs& needs, Sho
     lane.view.twin = lane.twin;
     lane.view.twin_cosine = lane.twin_cosine;
   }
+  if (needs.future != 0) {
+    room(0);
+    show_expected(sequence, needs, seen, lane);
+  }
 }
 
 void PagedCache::show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
@@ -133,7 +137,12 @@ void PagedCache::show_lane(const Sequence& sequence, std::uint32_t layer, std::u
     fill_states(sequence, lane.at, lane.state);
     lane.view.state = lane.state;
   }
-  if (needs.norms || needs.alignment || needs.lag_chunk != 0 || needs.similar_run != 0) {
+  if (needs.output_norm) {
+    lane.output_norm = review_.output_norms[head];
+    lane.view.output_norm = lane.output_norm;
+  }
+  if (needs.norms || needs.alignment || needs.lag_chunk != 0 || needs.similar_run != 0 ||
+      needs.future != 0) {
     show_features(sequence, needs, lane);
   }
 }

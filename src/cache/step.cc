@@ -64,8 +64,14 @@ Status PagedCache::begin(std::span<const Segment> segments) {
     if (sequence->needs.tap == Tap::kAllRows) tap_begin = 0;
     if (sequence->needs.tap == Tap::kDecodeRows && segment.answer) tap_begin = 0;
     if (last_rows) tap_begin = segment.rows - window_rows;
-    segments_.push_back({sequence, segment.rows, first_row, tap_begin});
-    growth_.push_back({sequence, segment.rows, window_rows, segment.answer});
+    std::uint32_t query_begin = segment.rows;
+    if (sequence->needs.future != 0 && !segment.answer) {
+      const std::uint32_t skip = std::max(sequence->needs.query_skip, sequence->length);
+      query_begin = std::min(segment.rows, skip - sequence->length);
+    }
+    segments_.push_back({sequence, segment.rows, first_row, tap_begin, query_begin});
+    growth_.push_back(
+        {sequence, segment.rows, window_rows, segment.answer, segment.rows - query_begin});
     const std::uint32_t slot = sequence->length % options_.block_tokens;
     append_blocks_.push_back(append_blocks_.back() +
                              (slot + segment.rows - 1) / options_.block_tokens + 1);
@@ -75,6 +81,7 @@ Status PagedCache::begin(std::span<const Segment> segments) {
   if (!tables_.grow(growth_)) {
     return out_of_room("begin", tables_.slabs_needed(growth_).slabs);
   }
+  queries_.open(segments_);
   work_.build(segments_, tables_, options_.layers);
   return {};
 }
@@ -120,6 +127,7 @@ void PagedCache::cancel() {
   subtract_taps();  // while the step's keys are there
   tables_.retract();
   undo_.restore(segments_, tables_);
+  queries_.restore();
 }
 
 }  // namespace quire

@@ -22,8 +22,9 @@ constexpr std::uint32_t kItemRows = 64;
 struct StepSegment {
   Sequence* sequence = nullptr;
   std::uint32_t rows = 0;
-  std::uint32_t first_row = 0;  // in the step
-  std::uint32_t tap_begin = 0;  // rows [tap_begin, rows) are summed; rows = none
+  std::uint32_t first_row = 0;    // in the step
+  std::uint32_t tap_begin = 0;    // rows [tap_begin, rows) are summed; rows = none
+  std::uint32_t query_begin = 0;  // likewise of those in the statistics of queries
 };
 
 // Rows [row_begin, row_end) of a segment for one KV head; of split lanes, tiles

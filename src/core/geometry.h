@@ -37,6 +37,7 @@ struct Geometry {
   std::uint32_t lanes = 0;  // of one sequence, all groups
   std::vector<LayerGroup> groups;
   std::vector<LanePlace> first_lane;  // [layer], of KV head 0
+  std::uint32_t query_floats = 0;     // of a sequence with Needs::future: the cache knows of what
 
   // REQUIRES: shapes as CacheOptions states them.  Formats are not registered yet.
   static Geometry of(std::span<const LayerShape> layers, KvType key_type, KvType value_type,

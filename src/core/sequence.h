@@ -102,6 +102,11 @@ struct Sequence {
   std::uint32_t sparse;      // lanes with Lane::sparse
   std::uint32_t settled;     // 1: not wasteful enough to repack, and nothing evicted since
   Needs needs;
+  // [Geometry::query_floats] statistics of queries, from the first step on, with Needs::future.
+  PagedList<float> queries;
+  std::uint32_t query_rows;  // in them
+  std::uint32_t query_rows_pending;
+  std::uint32_t queries_fresh;  // 1: the running step made room for them
 
   GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }
   const GroupState* groups() const { return reinterpret_cast<const GroupState*>(this + 1); }

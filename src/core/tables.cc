@@ -102,6 +102,7 @@ void Tables::release_lists(Sequence& sequence) {
     table.rows.resize(nodes_, 0);
     table.taps.resize(nodes_, 0);
   }
+  sequence.queries.resize(nodes_, 0);
 }
 
 // --- extents ---

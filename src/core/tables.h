@@ -43,8 +43,9 @@ namespace quire {
 struct Growth {
   Sequence* sequence;
   std::uint32_t rows;
-  std::uint32_t window_rows;  // of those, Tap::kLastRows
-  bool answer = false;        // rows of an answer
+  std::uint32_t window_rows;     // of those, Tap::kLastRows
+  bool answer = false;           // rows of an answer
+  std::uint32_t query_rows = 0;  // of those, added to the statistics of queries
 };
 
 struct SequenceBytes {
@@ -203,6 +204,7 @@ class Tables {
   bool push_extent(Sequence& sequence, std::uint32_t group, std::uint32_t ordinal);
   bool grow_rows(Sequence& sequence, LanePlace at);
   bool grow_taps(Sequence& sequence);
+  bool grow_queries(Sequence& sequence);
   void renew_window(Sequence& sequence);
   void retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced);
   void retract_rows(Sequence& sequence, LanePlace at, const ExtentRef& replaced);

@@ -18,7 +18,7 @@ Sequence* Tables::fork(const Sequence& parent) {
   Sequence* child = start(parent.needs);
   if (child == nullptr) return nullptr;
 
-  bool room = true;
+  bool room = child->queries.resize(nodes_, parent.queries.size());
   for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
     GroupState& state = child->groups()[g];
     room = room && state.extents.resize(nodes_, parent.groups()[g].extents.size());
@@ -56,6 +56,8 @@ Sequence* Tables::fork(const Sequence& parent) {
     to.first = from.first;
     to.sparse = from.sparse;
   }
+  copy_items(parent.queries, child->queries);
+  child->query_rows = parent.query_rows;
   child->length = parent.length;
   child->window_rows = parent.window_rows;
   child->window_end = parent.window_end;

@@ -147,6 +147,10 @@ void Tables::check_invariants() const {
         if (row.packed()) counts.pack(row, group, geometry_.block_tokens, 1);
       }
     }
+    const std::uint32_t queries = sequence.queries.size();
+    QUIRE_CHECK(queries == 0 || (sequence.needs.future != 0 && queries == geometry_.query_floats));
+    QUIRE_CHECK(queries != 0 || geometry_.query_floats == 0 || sequence.query_rows == 0);
+    counts.nodes(PagedList<float>::nodes_for(queries));
     headroom += headroom_of(sequence);
   }
   for (std::size_t r = 0; r < replaced_.size() && growing(); ++r) {

@@ -12,6 +12,10 @@ SlabNeed Tables::slabs_needed(std::span<const Growth> growths, std::uint32_t ste
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
       add_group(growth, g, step_rows, demand);
     }
+    const Sequence& sequence = *growth.sequence;
+    if (sequence.needs.future != 0 && sequence.queries.empty() && growth.rows > 0) {
+      demand.add_nodes(PagedList<float>::nodes_for(geometry_.query_floats));
+    }
   }
   return demand.need();
 }
@@ -79,6 +83,7 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
     Demand demand(pool_, geometry_);
     demand.add_first_array(Sequence::bytes(geometry_));
     demand.add_nodes(1);  // the list of sequences
+    if (needs.future != 0) demand.add_nodes(PagedList<float>::nodes_for(geometry_.query_floats));
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
       const LayerGroup& group = geometry_.groups[g];
       // A window group holds the last step's rows and what they see.
@@ -108,7 +113,7 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
 
 SequenceBytes Tables::bytes(const Sequence& sequence) const {
   SequenceBytes bytes;
-  std::size_t nodes = headroom_of(sequence);
+  std::size_t nodes = headroom_of(sequence) + PagedList<float>::nodes_for(sequence.queries.size());
   bytes.own += Pool::array_bytes(Sequence::bytes(geometry_));
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     const LayerGroup& group = geometry_.groups[g];

@@ -59,11 +59,12 @@ bool Tables::grow_sequence(const Growth& growth, std::span<ExtentRef> replaced) 
   Sequence& sequence = *growth.sequence;
   sequence.pending = growth.rows;
   sequence.window_rows_pending = growth.window_rows;
+  sequence.query_rows_pending = growth.query_rows;
   sequence.answering = growth.answer ? 1 : 0;
   for (std::uint32_t g = 0; g < replaced.size(); ++g) {
     if (!grow_group(sequence, g, replaced[g])) return false;
   }
-  return grow_taps(sequence);
+  return grow_taps(sequence) && grow_queries(sequence);
 }
 
 bool Tables::grow_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced) {
@@ -161,6 +162,12 @@ bool Tables::grow_taps(Sequence& sequence) {
   return true;
 }
 
+bool Tables::grow_queries(Sequence& sequence) {
+  if (sequence.needs.future == 0 || !sequence.queries.empty()) return true;
+  sequence.queries_fresh = 1;
+  return sequence.queries.resize(nodes_, geometry_.query_floats);
+}
+
 // --- undo ---
 
 void Tables::retract() {
@@ -174,6 +181,9 @@ void Tables::retract() {
 void Tables::retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced) {
   sequence.pending = 0;
   sequence.window_rows_pending = 0;
+  sequence.query_rows_pending = 0;
+  if (sequence.queries_fresh != 0) sequence.queries.resize(nodes_, 0);
+  sequence.queries_fresh = 0;
   for (std::uint32_t g = 0; g < replaced.size(); ++g) {
     for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
       retract_rows(sequence, {g, l}, replaced[g]);
@@ -251,6 +261,9 @@ void Tables::publish() {
     if (sequence.window_rows_pending > 0) sequence.window_end = sequence.length;
     sequence.window_rows_pending = 0;
     sequence.taps_fresh = 0;
+    sequence.query_rows += sequence.query_rows_pending;
+    sequence.query_rows_pending = 0;
+    sequence.queries_fresh = 0;
   }
   for (const Growing& growing : step_) {
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {

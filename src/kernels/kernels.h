@@ -80,6 +80,33 @@ constexpr std::size_t partial_floats(std::uint32_t value_size) {
   return 2 + value_size;
 }
 
+// Query rows of one head, and what turns them back to what they were before their rotation:
+// y[i] = q[i] * turn[0][i] + q[partner of i] * turn[1][i].
+struct QueryRows {
+  const float* q;        // row r at q + r * q_stride, [size]
+  std::size_t q_stride;  // in floats
+  std::uint32_t rows, size;
+  bool halves;        // partners are i and (i + size / 2) mod size, else 2 i and 2 i + 1
+  const float* turn;  // [rows][2][size]
+  bool first;         // of their statistics: its first row becomes the origin
+};
+
+// Statistics of the rows y of one query head: origin [size], the first y; sum [size] of y - origin;
+// and of the products of two of its values, row i over the columns j of all blocks of 16 up to
+// its own, at query_product(i).
+constexpr std::uint32_t query_product(std::uint32_t i) {
+  const std::uint32_t block = i / 16;
+  return 128 * block * (block + 1) + i % 16 * 16 * (block + 1);
+}
+constexpr std::uint32_t query_floats(std::uint32_t size) {
+  return 2 * size + query_product(size);
+}
+// Floats of scratch for add_queries.
+constexpr std::uint32_t kQueryRows = 32;  // at a time: 8 KiB of heads of 64
+constexpr std::size_t query_scratch_floats(std::uint32_t size) {
+  return std::size_t{size} * (kQueryRows + 2);
+}
+
 // Everything a level offers.  All functions are reentrant; scratch is the caller's, 64-byte
 // aligned.
 struct Kernels {
@@ -123,6 +150,20 @@ struct Kernels {
   void (*similarity)(const LaneView& lane, std::uint32_t run, float* sum, Ordinal* twin,
                      float* twin_cosine, float* scratch);
 
+  // Adds rows to the statistics of a head, in order: y = fma(q, turn[0], partner * turn[1]), then
+  // x = y - origin, sum + x, and a chain of fma(x[i], x[j], product).
+  void (*add_queries)(const QueryRows& rows, float* statistics, float* scratch);
+  // EntryView::expected of one query head: t[j] = mean[j], then fma(form[i][j], k[i], t[j]) over
+  // i ascending from the first of j's block of 16; dot product of t and k.  `form` lies like the
+  // products: the halved covariance, doubled where j's block is before i's.
+  void (*expect)(const LaneView& lane, const float* mean, const float* form, float* expected,
+                 float* scratch);
+  // Adds |w.v| of `outputs` (a multiple of 16) outputs for each of `group` heads to sum [live];
+  // weights [group][value_size][outputs].  w.v is a chain of fma over d; 16 sums by output mod 16,
+  // heads in order, then the tree, then onto the sum.
+  void (*add_output_norms)(const LaneView& lane, const float* weights, std::uint32_t group,
+                           std::uint32_t outputs, float* sum, float* scratch);
+
   // Copies the entries in the slots of one block that `slots` has bits of, K and V, to the slots
   // from `to_slot` on of another block of the same shape.
   void (*copy_entries)(const std::byte* from, std::uint64_t slots, std::byte* to,
@@ -145,8 +186,8 @@ constexpr std::uint32_t end_tile(const LaneView& lane) {
 std::size_t scratch_floats(std::uint32_t key_size, std::uint32_t value_size, std::uint32_t group,
                            std::uint32_t tap_live);
 
-// Floats of scratch for a lane's alignment, or for its spread or similarity with chunks or runs of
-// `run` entries.
+// Floats of scratch for a lane's alignment, expectations or output norms, or for its spread or
+// similarity with chunks or runs of `run` entries.
 constexpr std::size_t feature_floats(const LaneView& lane, std::uint32_t run) {
   const std::size_t size = lane.key_size > lane.value_size ? lane.key_size : lane.value_size;
   const std::uint64_t rows =

@@ -436,8 +436,63 @@ void similarity(const LaneView& lane, std::uint32_t run, float* sum, Ordinal* tw
   }
 }
 
-constexpr Kernels kReference{Isa::kScalar, append,    attend, attend_tiles, merge,
-                             norms,        alignment, spread, similarity,   copy_entries};
+void add_queries(const QueryRows& rows, float* statistics, float*) {
+  const std::uint32_t size = rows.size;
+  float *origin = statistics, *sum = statistics + size, *products = statistics + 2 * size;
+  std::vector<float> x(size);
+  for (std::uint32_t r = 0; r < rows.rows; ++r) {
+    const float* q = rows.q + r * rows.q_stride;
+    const float* turn = rows.turn + std::size_t{r} * 2 * size;
+    for (std::uint32_t d = 0; d < size; ++d) {
+      const std::uint32_t partner = rows.halves ? (d + size / 2) % size : d ^ 1;
+      x[d] = std::fma(q[d], turn[d], q[partner] * turn[size + d]);
+      if (rows.first && r == 0) origin[d] = x[d];
+      x[d] -= origin[d];
+      sum[d] += x[d];
+    }
+    for (std::uint32_t i = 0; i < size; ++i) {
+      for (std::uint32_t j = 0; j < i / 16 * 16 + 16; ++j) {
+        float& product = products[query_product(i) + j];
+        product = std::fma(x[i], x[j], product);
+      }
+    }
+  }
+}
+
+void expect(const LaneView& lane, const float* mean, const float* form, float* expected, float*) {
+  for (const Entry& entry : live_entries(lane)) {
+    const std::vector<float> k = key_row(lane, entry);
+    std::vector<float> t(mean, mean + lane.key_size);
+    for (std::uint32_t j = 0; j < lane.key_size; ++j) {
+      for (std::uint32_t i = j / 16 * 16; i < lane.key_size; ++i) {
+        t[j] = std::fma(form[query_product(i) + j], k[i], t[j]);
+      }
+    }
+    expected[entry.ordinal - lane.first] = dot(t, k);
+  }
+}
+
+void add_output_norms(const LaneView& lane, const float* weights, std::uint32_t group,
+                      std::uint32_t outputs, float* sum, float*) {
+  for (const Entry& entry : live_entries(lane)) {
+    const std::vector<float> v = value_row(lane, entry);
+    float sums[16] = {};
+    for (std::uint32_t g = 0; g < group; ++g) {
+      for (std::uint32_t n = 0; n < outputs; ++n) {
+        float product = 0.0f;
+        for (std::size_t d = 0; d < v.size(); ++d) {
+          product = std::fma(weights[(g * v.size() + d) * outputs + n], v[d], product);
+        }
+        sums[n % 16] += std::abs(product);
+      }
+    }
+    sum[entry.ordinal - lane.first] += add_tree(sums);
+  }
+}
+
+constexpr Kernels kReference{Isa::kScalar, append,           attend,      attend_tiles, merge,
+                             norms,        alignment,        spread,      similarity,   add_queries,
+                             expect,       add_output_norms, copy_entries};
 
 }  // namespace
 

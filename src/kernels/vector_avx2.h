@@ -134,6 +134,8 @@ struct Avx2Vector {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
+  // Neighbours change places: lanes 2 i and 2 i + 1.
+  Avx2Vector swap_pairs() const { return {_mm256_permute_ps(a, 0xB1), _mm256_permute_ps(b, 0xB1)}; }
   // The largest lane; no lane is NaN.
   float max_lanes() const {
     const __m256 eight = _mm256_max_ps(a, b);

@@ -131,6 +131,8 @@ struct Avx512Vector {
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
   }
+  // Neighbours change places: lanes 2 i and 2 i + 1.
+  Avx512Vector swap_pairs() const { return {_mm512_permute_ps(v, 0xB1)}; }
   // The largest lane; no lane is NaN.
   float max_lanes() const { return _mm512_reduce_max_ps(v); }
   // Adds lane i, rounded to units of 2^-40, to sum[i]; NaN counts as 0.

@@ -109,6 +109,10 @@ struct ScalarVector {
     }
     return sum.x[0];
   }
+  // Neighbours change places: lanes 2 i and 2 i + 1.
+  ScalarVector swap_pairs() const {
+    return each([&](int i) { return x[i ^ 1]; });
+  }
   // The largest lane, NaN passed over.
   float max_lanes() const {
     float most = x[0];

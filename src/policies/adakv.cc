@@ -18,7 +18,7 @@ PolicyKind adakv() {
           .cost = "as what it wraps, and a sort of each layer's scores",
           .options = {choice("base", "snapkv",
                              {"snapkv", "snapkv-ahead", "h2o", "h2o-age", "knorm", "keydiff",
-                              "lagkv", "random"}),
+                              "lagkv", "expected-attention", "random"}),
                       real("floor", "0.2", 0, 1)},
           .wraps = true,
           .make = [](const Values& values) -> Result<Policy> {

@@ -16,13 +16,14 @@ using policies::Values;
 const std::vector<PolicyKind>& kinds() {
   static const std::vector<PolicyKind> list = [] {
     std::vector<PolicyKind> all = {
-        policies::full(),          policies::sink_recency(),   policies::random_choice(),
-        policies::prompt_random(), policies::heavy_hitter(),   policies::heavy_hitter_age(),
-        policies::scissorhands(),  policies::tova(),           policies::snapkv(),
-        policies::snapkv_ahead(),  policies::pyramidkv(),      policies::adakv(),
-        policies::chunkkv(),       policies::knorm(),          policies::keydiff(),
-        policies::lagkv(),         policies::paged_eviction(), policies::kv_compress(),
-        policies::r_kv(),          policies::zipage(),
+        policies::full(),           policies::sink_recency(), policies::random_choice(),
+        policies::prompt_random(),  policies::heavy_hitter(), policies::heavy_hitter_age(),
+        policies::scissorhands(),   policies::tova(),         policies::snapkv(),
+        policies::snapkv_ahead(),   policies::pyramidkv(),    policies::adakv(),
+        policies::chunkkv(),        policies::criticalkv(),   policies::expected_attention(),
+        policies::knorm(),          policies::keydiff(),      policies::lagkv(),
+        policies::paged_eviction(), policies::kv_compress(),  policies::r_kv(),
+        policies::zipage(),
     };
     const Protection standard;
     for (PolicyKind& kind : all) {
@@ -57,6 +58,8 @@ std::string describe(const Needs& needs) {
   if (needs.alignment) add("alignment");
   if (needs.lag_chunk != 0) add("spread");
   if (needs.similar_run != 0) add("similarity");
+  if (needs.future != 0) add("statistics of the prompt's queries");
+  if (needs.output_norm) add("output projection");
   return all.empty() ? "nothing" : all;
 }
 
@@ -88,6 +91,9 @@ Result<Policy> make_policy(std::string_view spec) {
       colon == std::string_view::npos ? std::string_view{} : spec.substr(colon + 1);
   Result<Values> values = Values::parse(name, text, kind->options, kind->wraps);
   if (!values.ok()) return values.status();
+  for (const char* shared : {"sinks", "recent"}) {
+    if (kind->wraps) values->add_to_rest(shared);
+  }
   Result<Policy> policy = kind->make(*values);
   if (!policy.ok()) return policy;
   policy->name = std::string(spec);

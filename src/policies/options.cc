@@ -119,6 +119,10 @@ double Values::real(std::string_view name) const {
   return to_real(text(name)).value();
 }
 
+void Values::add_to_rest(std::string_view name) {
+  rest_ += (rest_.empty() ? "" : ",") + std::string(name) + "=" + text(name);
+}
+
 Result<Values> Values::parse(std::string_view policy, std::string_view text,
                              const std::vector<Option>& options, bool pass_unknown) {
   Values values;

@@ -36,6 +36,7 @@ class Values {
   const std::string& text(std::string_view name) const;
   // key=value pairs that were not ours, joined by commas: a wrapper hands them to what it wraps.
   const std::string& rest() const { return rest_; }
+  void add_to_rest(std::string_view name);  // an option of ours that the wrapped policy has, too
 
   // Reads "key=value,key=value".  Unknown keys are refused, or collected in rest() when
   // `pass_unknown`.  `policy` is the name that messages give.

@@ -41,6 +41,8 @@ PolicyKind adakv();
 PolicyKind paged_eviction();
 PolicyKind lagkv();
 PolicyKind chunkkv();
+PolicyKind criticalkv();
+PolicyKind expected_attention();
 PolicyKind kv_compress();
 PolicyKind r_kv();
 PolicyKind zipage();

@@ -86,6 +86,15 @@ void read_rows(Cache& cache, SequenceId id, const Recorded& r, std::uint32_t fir
   cache.commit();
 }
 
+// The model turns neighbouring values as pairs, by a base of 100,000.
+RopeShape recorded_rope(std::uint32_t size) {
+  RopeShape rope;
+  for (std::uint32_t i = 0; i < size / 2; ++i) {
+    rope.frequency.push_back(static_cast<float>(std::pow(100'000.0, -2.0 * i / size)));
+  }
+  return rope;
+}
+
 TEST(OracleTest, PoliciesKeepWhatTheirFormulasSayOfARealModel) {
   const Recorded recorded = read_recorded("test/oracles/smollm2.qkv");
   ASSERT_EQ(recorded.layers, 2u) << "tests run in the repository root";
@@ -96,7 +105,8 @@ TEST(OracleTest, PoliciesKeepWhatTheirFormulasSayOfARealModel) {
         {.layers = std::vector<LayerShape>(recorded.layers, {.kv_heads = recorded.kv_heads,
                                                              .query_heads = recorded.query_heads,
                                                              .key_size = recorded.size,
-                                                             .value_size = recorded.size}),
+                                                             .value_size = recorded.size,
+                                                             .rope = recorded_rope(recorded.size)}),
          .budget_bytes = 16 << 20,
          .isa = isa});
     for (const Golden& golden : goldens) {

@@ -22,6 +22,7 @@
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 #include "quire/cache.h"
+#include "support/layer_words.h"
 
 namespace quire::test {
 
@@ -36,7 +37,12 @@ inline std::vector<Isa> machine_levels() {
 // Two full layers with different groups, one with a window, and every extra of the score.
 inline std::vector<LayerShape> mixed_layers() {
   return {
-      {.kv_heads = 2, .query_heads = 6, .key_size = 64, .value_size = 64},
+      {.kv_heads = 2,
+       .query_heads = 6,
+       .key_size = 64,
+       .value_size = 64,
+       .rope = made_up_rope(false, 64),
+       .output = made_up_output(6 * 64)},
       {.kv_heads = 1, .query_heads = 4, .key_size = 80, .value_size = 64, .window = 37},
       {.kv_heads = 2,
        .query_heads = 2,
@@ -44,7 +50,9 @@ inline std::vector<LayerShape> mixed_layers() {
        .value_size = 96,
        .scale = 0.2f,
        .softcap = 5.0f,
-       .sinks = {0.5f, -1.0f}},
+       .sinks = {0.5f, -1.0f},
+       .rope = made_up_rope(true, 64, 500),
+       .output = made_up_output(2 * 96)},
   };
 }
 

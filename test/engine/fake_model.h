@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/model.h"
+#include "support/layer_words.h"
 
 namespace quire::test {
 
@@ -21,7 +22,9 @@ inline std::vector<LayerShape> fake_attention() {
   return std::vector<LayerShape>(kLayers, {.kv_heads = kKvHeads,
                                            .query_heads = kQueryHeads,
                                            .key_size = kHeadSize,
-                                           .value_size = kHeadSize});
+                                           .value_size = kHeadSize,
+                                           .rope = made_up_rope(true, kHeadSize),
+                                           .output = made_up_output(kQueryHeads * kHeadSize)});
 }
 
 // A number in [-1, 1) that depends on all four.

@@ -13,15 +13,17 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 SINKS, RECENT, BLOCK = 4, 8, 16
+ROPE_BASE = 100_000  # of the recorded model, which turns neighbouring values as pairs
 
 CASES = [  # spec, keep, prompt tokens
     *((spec, keep, 120) for keep in (30, 60)
       for spec in ("snapkv:window=16", "snapkv:window=8,pool=7", "h2o-age", "knorm", "keydiff",
-                   "tova", "lagkv:chunk=16", "paged-eviction:scope=lane",
+                   "tova", "lagkv:chunk=16", "expected-attention",
+                   "expected-attention:future=32,epsilon=0.02", "paged-eviction:scope=lane",
                    "paged-eviction:scope=layer", "paged-eviction:scope=sequence")),
     *((spec, 48, 88)
       for spec in ("h2o-age", "knorm", "keydiff", "tova", "lagkv:chunk=8",
-                   "paged-eviction:scope=lane", "paged-eviction:scope=layer",
+                   "expected-attention", "paged-eviction:scope=lane", "paged-eviction:scope=layer",
                    "paged-eviction:scope=sequence")),
 ]
 
@@ -81,6 +83,20 @@ def softmax(x):
     return e / e.sum()
 
 
+def expected_weights(q, k, first, future):
+    """Softmax weights [keys] of the mean of exp(score) over Gaussian queries like those of one head
+    at positions SINKS, SINKS + 1 ... (q [rows, d], rotated), at positions first ... + future - 1."""
+    d = q.shape[1]
+    frequency = ROPE_BASE ** (-2 * np.arange(d // 2) / d)
+    pairs = q[:, 0::2] + 1j * q[:, 1::2]
+    pairs *= np.exp(-1j * np.outer(SINKS + np.arange(len(q)), frequency))
+    pairs *= np.exp(1j * np.outer(first + np.arange(future), frequency)).mean(axis=0)
+    turned = np.stack([pairs.real, pairs.imag], axis=2).reshape(len(q), d)
+    covariance = np.cov(turned, rowvar=False, bias=True)
+    spread = np.einsum("ki,ij,kj->k", k, covariance, k)
+    return softmax(k @ turned.mean(axis=0) / np.sqrt(d) + spread / (2 * d))
+
+
 def score_of(spec, lane, prompt):
     """One number per entry of the lane; infinity: kept before all others, newest first."""
     name, n = spec.partition(":")[0], len(lane.live)
@@ -119,6 +135,11 @@ def score_of(spec, lane, prompt):
             rank = np.argsort(np.argsort(np.mean(parts, axis=0), kind="stable"), kind="stable")
             score[begin:begin + chunk] = rank / chunk
         return score
+    if name == "expected-attention":
+        future, epsilon = int(option(spec, "future", 512)), float(option(spec, "epsilon", 0))
+        shares = [expected_weights(lane.q[SINKS:prompt, g], k[SINKS:], lane.live[-1] + 1, future)
+                  for g in range(lane.q.shape[1])]
+        return np.append(np.full(SINKS, np.inf), (np.mean(shares, axis=0) + epsilon) * norm_v[SINKS:])
     if name == "paged-eviction":
         score = norm_v / (norm_k + 1e-6)
         if not answering:

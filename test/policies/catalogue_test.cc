@@ -265,6 +265,62 @@ TEST(LagKv, RanksInsideTheChunkAndKeepsItsEnds) {
   EXPECT_EQ(kept(policy, brief, 3), (std::vector<Ordinal>{0, 6, 7})) << "nothing is judged";
 }
 
+// --- queries to come, and the output ---
+
+TEST(ExpectedAttention, TheGroupsMeanShareTimesTheValue) {
+  const Policy policy = make("expected-attention:sinks=1,recent=0");
+  EXPECT_EQ(policy.needs.future, 512u);
+  EXPECT_EQ(policy.needs.query_skip, 1u);
+  test::Lane lane = dense(4);
+  lane.group = 2;
+  // Shares of the three behind the sink: 1/2, 1/4, 1/4 and 1/8, 1/8, 3/4.
+  const float two = std::log(2.0f), six = std::log(6.0f);
+  lane.expected = {50, two, 0, 0, -50, 3, 3, 3 + six};
+  lane.key_norm = {1, 1, 1, 1}, lane.value_norm = {9, 2, 16, 4};
+  const Scores score = test::score_of(policy, lane);
+  const Scores expected = {0.3125f * 2, 0.1875f * 16, 0.5f * 4};
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(score[1 + i], expected[i], 1e-6) << i;
+  EXPECT_EQ(kept(policy, lane, 2), (std::vector<Ordinal>{0, 2}));
+  const Scores more =
+      test::score_of(make("expected-attention:sinks=1,recent=0,epsilon=0.25"), lane);
+  EXPECT_NEAR(more[1], (0.3125f + 0.25f) * 2, 1e-6);
+  EXPECT_EQ(make("adakv:base=expected-attention,epsilon=0.01,sinks=1").needs, policy.needs);
+}
+
+TEST(CriticalKv, HalfByTheScoreHalfByItsEffectOnTheOutput) {
+  const Policy policy = make("criticalkv:score=h2o,sinks=0,recent=0");
+  EXPECT_TRUE(policy.needs.output_norm);
+  EXPECT_EQ(policy.needs.tap, Tap::kAllRows);
+  test::Lane lane = dense(6);
+  lane.tap = {8, 7, 3, 2, 1, 0};
+  lane.output_norm = {1, 0.125f, 1, 2, 5, 1e6f};
+  // By score 0 and 1; then of 3, 4, 5 and 100 (a score of 0 counts as 1e-4) the largest.
+  EXPECT_EQ(kept(policy, lane, 4), (std::vector<Ordinal>{0, 1, 4, 5}));
+  // One by score; of 0.875, 3, 4, 5, 100 two.
+  EXPECT_EQ(kept(policy, lane, 3), (std::vector<Ordinal>{0, 4, 5}));
+  EXPECT_EQ(kept(policy, lane, 1), (std::vector<Ordinal>{0}));
+  // The newest stay, whatever they weigh, and take part of the half.
+  const Policy recent = make("criticalkv:score=h2o,sinks=0,recent=2");
+  lane.output_norm[5] = 0;
+  EXPECT_EQ(kept(recent, lane, 4), (std::vector<Ordinal>{0, 3, 4, 5}));
+}
+
+TEST(CriticalKv, EqualOutputsLeaveTheScoreAlone) {
+  const std::uint64_t seed = test::seed();
+  SCOPED_TRACE(testing::Message() << "QUIRE_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  for (const char* base : {"snapkv", "snapkv-ahead", "h2o", "h2o-age", "expected-attention"}) {
+    const Policy critical = make(std::string("criticalkv:score=") + base), plain = make(base);
+    test::Lane lane = test::random_lane(random, 300);
+    lane.output_norm.assign(300, 1.0f);
+    EXPECT_EQ(kept(critical, lane, 150), kept(plain, lane, 150)) << base;
+  }
+  const Policy ada = make("criticalkv:score=adakv,base=h2o,floor=0.5");
+  EXPECT_TRUE(ada.allocate) << "counts of what it wraps";
+  EXPECT_EQ(ada.divides, Scope::kLayer);
+  EXPECT_FALSE(make_policy("criticalkv:score=knorm").ok());
+}
+
 // --- redundancy ---
 
 double exp_share(double x, const std::vector<double>& all) {

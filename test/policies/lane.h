@@ -15,7 +15,7 @@ namespace quire::test {
 struct Lane {
   std::vector<Position> position;
   std::vector<float> tap, tap_per_head, state, key_norm, value_norm, alignment;
-  std::vector<float> key_spread, value_spread, similarity, twin_cosine;
+  std::vector<float> key_spread, value_spread, similarity, twin_cosine, expected, output_norm;
   std::vector<Ordinal> twin;
   std::uint32_t layer = 0, head = 0, group = 1, window_rows = 0, block_tokens = 16;
   Position after_window = 0;  // entries that came after the window's rows
@@ -45,6 +45,8 @@ struct Lane {
     if (needs.similar_run != 0) {
       view.similarity = similarity, view.twin = twin, view.twin_cosine = twin_cosine;
     }
+    if (needs.future != 0) view.expected = expected;
+    if (needs.output_norm) view.output_norm = output_norm;
     return view;
   }
 };
@@ -62,8 +64,8 @@ inline Lane random_lane(std::mt19937_64& random, std::uint32_t live, bool gaps =
   for (std::uint32_t i = 0; i < live; ++i) {
     lane.position.push_back(position);
     position += gaps && random() % 4 == 0 ? 1 + random() % 20 : 1;
-    for (std::vector<float>* feature :
-         {&lane.tap, &lane.state, &lane.value_norm, &lane.key_spread, &lane.value_spread}) {
+    for (std::vector<float>* feature : {&lane.tap, &lane.state, &lane.value_norm, &lane.key_spread,
+                                        &lane.value_spread, &lane.output_norm}) {
       feature->push_back(uniform(random));
     }
     lane.key_norm.push_back(10 * uniform(random));
@@ -74,8 +76,10 @@ inline Lane random_lane(std::mt19937_64& random, std::uint32_t live, bool gaps =
   }
   if (random() % 2 == 0) lane.prompt_end = static_cast<Position>(random() % (position + 1));
   lane.reviewed = static_cast<Position>(random() % (position + 1));
-  for (std::uint32_t i = 0; i < live * lane.group; ++i)
+  for (std::uint32_t i = 0; i < live * lane.group; ++i) {
     lane.tap_per_head.push_back(uniform(random));
+    lane.expected.push_back(20 * uniform(random) - 10);
+  }
   return lane;
 }
 

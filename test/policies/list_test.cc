@@ -32,8 +32,8 @@ TEST(MakePolicy, ReadsOptions) {
 TEST(MakePolicy, AnUnknownNameListsThePolicies) {
   EXPECT_EQ(refusal("h20"),
             "no policy \"h20\"; there are full, sink-recency, random, prompt-random, h2o, h2o-age, "
-            "scissorhands, tova, snapkv, snapkv-ahead, pyramidkv, adakv, chunkkv, knorm, keydiff, "
-            "lagkv, paged-eviction, kv-compress, r-kv, zipage");
+            "scissorhands, tova, snapkv, snapkv-ahead, pyramidkv, adakv, chunkkv, criticalkv, "
+            "expected-attention, knorm, keydiff, lagkv, paged-eviction, kv-compress, r-kv, zipage");
   EXPECT_NE(refusal(""), "accepted");
 }
 
@@ -71,7 +71,7 @@ TEST(MakePolicy, TheWholeRangeOfASeedIsAccepted) {
 
 TEST(ListPolicies, NamesAreUniqueAndDescribed) {
   const std::vector<PolicyInfo> list = list_policies();
-  ASSERT_EQ(list.size(), 20u);
+  ASSERT_EQ(list.size(), 22u);
   for (std::size_t i = 0; i < list.size(); ++i) {
     EXPECT_FALSE(list[i].source.empty());
     EXPECT_NE(list[i].options.find("sinks=4,recent=64"), std::string::npos);
@@ -80,8 +80,9 @@ TEST(ListPolicies, NamesAreUniqueAndDescribed) {
 }
 
 TEST(ListPolicies, PoliciesWithoutAttentionNeedNoTap) {
-  for (const char* name : {"full", "sink-recency", "random", "prompt-random", "knorm", "keydiff",
-                           "lagkv", "paged-eviction", "adakv:base=knorm", "chunkkv:base=keydiff"}) {
+  for (const char* name :
+       {"full", "sink-recency", "random", "prompt-random", "knorm", "keydiff", "lagkv",
+        "paged-eviction", "adakv:base=knorm", "chunkkv:base=keydiff", "expected-attention"}) {
     EXPECT_EQ(make_policy(name)->needs.tap, Tap::kNone) << name;
   }
 }
