@@ -58,6 +58,9 @@ struct Needs {
   std::uint32_t future = 0, query_skip = 0;
   bool output_norm = false;  // of v behind the layer's output projection
 
+  // Whether rows must be watched while they are read, all of them or those of a window: what else
+  // is asked for is computed at a review.
+  bool watches() const { return tap != Tap::kNone || future != 0; }
   bool operator==(const Needs&) const = default;
 };
 

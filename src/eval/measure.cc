@@ -38,7 +38,7 @@ Result<Policy> seeded(const std::string& spec, std::uint32_t seed) {
 
 // What a sequence must watch while it is read; the rest is computed at a review.
 Needs watched(const Needs& needs) {
-  return needs.tap == Tap::kNone ? Needs{} : needs;
+  return needs.watches() ? needs : Needs{};
 }
 
 // One input on its way through the arms.

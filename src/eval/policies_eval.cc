@@ -48,7 +48,7 @@ std::size_t reckoned_budget(const CacheOptions& like, const PoliciesOptions& opt
     const Result<Policy> policy = make_policy(arm.policy);
     if (!policy.ok()) continue;
     // As the arms read: what is computed at a review needs no reading of its own.
-    const Needs read = policy->needs.tap == Tap::kNone ? Needs{} : policy->needs;
+    const Needs read = policy->needs.watches() ? policy->needs : Needs{};
     if (std::ranges::find(needs, read) == needs.end()) needs.push_back(read);
   }
   const std::size_t arms = compared.size(), readings = needs.size() + 3;
