@@ -1,6 +1,7 @@
 #include "serve/http.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 #include "serve/json_in.h"
@@ -109,6 +110,22 @@ std::string chunk_text(std::string_view body, const Framing& framing) {
 
 std::string last_chunk_text(const Framing& framing) {
   return framing.http_1_0 ? "" : "0\r\n\r\n";
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    unsigned value = 0;
+    const char* const code = text.data() + at + 1;
+    if (text[at] == '%' && at + 2 < text.size() &&
+        std::from_chars(code, code + 2, value, 16).ptr == code + 2) {
+      out += static_cast<char>(value);
+      at += 2;
+    } else {
+      out += text[at];
+    }
+  }
+  return out;
 }
 
 std::string request_id(std::string_view given, std::uint64_t random) {

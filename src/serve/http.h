@@ -54,6 +54,9 @@ std::string stream_head_text(const Reply& reply, const Framing& framing);
 std::string chunk_text(std::string_view body, const Framing& framing);
 std::string last_chunk_text(const Framing& framing);
 
+// "a%20b" -> "a b"; what is no such code stays.
+std::string percent_decoded(std::string_view text);
+
 // The client's id if it is 1 to 128 letters, digits, and ._-; else a new one from `random`.
 std::string request_id(std::string_view given, std::uint64_t random);
 

@@ -95,7 +95,7 @@ Reply Service::reply(Route route, const Head& head) {
     case Route::kModels:
       return models_reply(facts());
     case Route::kModel:
-      return model_reply(facts(), std::string_view(head.path).substr(sizeof("/v1/models/") - 1));
+      return model_reply(facts(), percent_decoded(head.path.substr(sizeof("/v1/models/") - 1)));
     case Route::kHealth:
       return health_reply();
     case Route::kReady:

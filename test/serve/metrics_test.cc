@@ -106,6 +106,13 @@ TEST(Log, HasNoLineBreaksOfStrangers) {
   EXPECT_LT(line.size(), 200u);
 }
 
+TEST(Http, PercentCodesOfAName) {
+  EXPECT_EQ(percent_decoded("SmolLM2%20135M%2fx"), "SmolLM2 135M/x");
+  for (const char* same : {"", "%", "%2", "%zz", "a%", "100%x1"}) {
+    EXPECT_EQ(percent_decoded(same), same);
+  }
+}
+
 TEST(RequestId, IsTheClientsIfItIsOne) {
   EXPECT_EQ(request_id("abc-1.2_3", 5), "abc-1.2_3");
   for (const std::string& bad :
