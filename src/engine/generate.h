@@ -42,9 +42,10 @@ struct GenerateOptions {
   std::function<Result<std::unique_ptr<model::Sampler>>(const model::Model& model,
                                                         const model::SamplerOptions& options)>
       make_sampler{};
-  bool stop_at_end = true;          // false: ignore end-of-generation tokens
-  std::uint32_t min_tokens = 0;     // no end-of-generation token before so many were answered
-  std::vector<std::string> stop{};  // ends the answer before any of these texts
+  bool stop_at_end = true;            // false: ignore end-of-generation tokens
+  std::uint32_t min_tokens = 0;       // no end-of-generation token before so many were answered
+  std::vector<std::string> stop{};    // ends the answer before any of these texts
+  std::vector<model::Token> shown{};  // control tokens that belong to the answer's text
   std::function<void(std::uint32_t done, std::uint32_t total)> on_prompt{};  // prompt tokens read
   // Whole UTF-8 letters only, and nothing that may yet become one of `stop`.
   std::function<void(std::string_view text)> on_text{};

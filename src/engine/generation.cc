@@ -193,6 +193,10 @@ void Generation::sample(std::span<float> logits, double now) {
     }
   }
   const model::Token token = sampler_->sample(logits);
+  if (sampler_->stuck()) {
+    return end(Finish::kError,
+               Status(Code::kUnsupported, "grammar: no token of the vocabulary goes on from here"));
+  }
   if (answer_.completion_tokens == 0) {
     first_ = now;
     answer_.first_token_seconds = now - submitted_;
@@ -203,7 +207,7 @@ void Generation::sample(std::span<float> logits, double now) {
   ++answer_.completion_tokens;
   answer_.decode_seconds = now - first_;
   if (options().on_token) options().on_token(token);
-  say(model_.piece(token));
+  say(model_.piece(token, std::ranges::find(options().shown, token) != options().shown.end()));
   if (stop_.stopped()) return end(Finish::kStop);
   if (answer_left() == 0) end(Finish::kLength);
 }

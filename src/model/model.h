@@ -29,7 +29,7 @@ struct ModelOptions {
   // Steps of at least so many rows (as padded, see graph_set.h) take the linear kernels for chunks,
   // where the machine has some (AMX) and `deterministic` is off; `quire tune` measures it.
   std::uint32_t linear_chunk_rows = linear::kChunkRows;
-  // Instead of the file's: the name of one libllama knows ("chatml", "llama3"), or its text.
+  // Instead of the file's: a name that libllama knows ("chatml", "llama3"), or Jinja text.
   std::string chat_template{};
   std::function<bool(float)> progress{};  // 0 ... 1 while loading; false cancels
 };
@@ -91,7 +91,7 @@ class Model {
                             bool special = false) const = 0;  // may be part of a UTF-8 letter
   virtual bool is_end(Token token) const = 0;                 // any end-of-generation token
   // The model's chat template over (role, text) pairs, ready for the assistant's turn.  kNotFound
-  // when the file has none, kUnsupported when libllama does not know it.
+  // when the file has none, kUnsupported when it cannot be rendered.  More: model/chat.h.
   virtual Result<std::string> chat(
       std::span<const std::pair<std::string, std::string>> messages) const = 0;
 
@@ -102,6 +102,16 @@ class Model {
 
 // Whether this machine can run the level of kernels.
 bool machine_has(Isa isa);
+
+// When a grammar begins to bind.  As it is: with the first token of the answer.
+struct GrammarStart {
+  // Free text until one of `words` appears, or `patterns` (ECMAScript) match all text so far; the
+  // grammar reads from the word, or the pattern's first group, on.
+  bool lazy = false;
+  std::vector<std::string> words{}, patterns{};
+  // Not lazy: the end of the prompt, which the grammar describes as well.
+  std::string prefix{};
+};
 
 struct SamplerOptions {
   float temperature = 0.8f;  // 0: greedy
@@ -114,6 +124,7 @@ struct SamplerOptions {
   std::vector<std::pair<Token, float>> logit_bias{};  // added to the logits of these tokens
   std::uint32_t seed = 0xFFFFFFFFu;                   // LLAMA_DEFAULT_SEED: a random one
   std::string grammar{};                              // GBNF; empty: none
+  GrammarStart grammar_start{};
 };
 
 // libllama's sampler chain over one sequence.
@@ -123,6 +134,9 @@ class Sampler {
   virtual ~Sampler() = default;
   virtual Token sample(std::span<const float> logits) = 0;  // and accepts it
   virtual std::uint32_t seed() const = 0;                   // the one in use
+  // The grammar allows no token of the vocabulary, or takes too long: sample() gave an
+  // end-of-generation token, and the answer is not what was asked for.
+  virtual bool stuck() const { return false; }
 };
 
 }  // namespace quire::model

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
+#include "model/chat.h"
 #include "model/graph_set.h"
 #include "model/model.h"
 #include "model/text.h"
@@ -31,13 +34,12 @@ class GgufModel final : public Model {
   }
   bool is_end(Token token) const override { return text_->is_end(token); }
   Result<std::string> chat(
-      std::span<const std::pair<std::string, std::string>> messages) const override {
-    return text_->chat(messages);
-  }
+      std::span<const std::pair<std::string, std::string>> messages) const override;
   void pause() override { threads_.pause(); }
   void resume() override { threads_.resume(); }
 
   const Weights& weights() const { return *weights_; }
+  const Text& text() const { return *text_; }
   const llama_vocab* vocab() const { return text_->vocab(); }
 
  private:
@@ -65,6 +67,9 @@ class GgufModel final : public Model {
   std::vector<Segment> segments_;
   std::vector<std::int32_t> tokens_, positions_;
   std::vector<WantedRow> wanted_;
+
+  mutable std::once_flag chat_once_;  // the template of chat(), from the first call on
+  mutable std::optional<Result<std::unique_ptr<ChatTemplate>>> chat_;
 };
 
 }  // namespace quire::model

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <random>
@@ -6,6 +7,7 @@
 
 #include "llama-cpp.h"
 #include "llama.h"
+#include "model/grammar_filter.h"
 #include "model/model_impl.h"
 
 namespace quire::model {
@@ -15,9 +17,10 @@ constexpr std::int32_t kPenaltyWindow = 64;  // libllama's default for its repea
 
 class ChainSampler final : public Sampler {
  public:
-  ChainSampler(llama_sampler* chain, const llama_vocab* vocab, const SamplerOptions& options,
-               std::uint32_t seed)
+  ChainSampler(llama_sampler* chain, std::unique_ptr<GrammarFilter> grammar,
+               const llama_vocab* vocab, const SamplerOptions& options, std::uint32_t seed)
       : chain_(chain),
+        grammar_(std::move(grammar)),
         vocab_(vocab),
         bias_(options.logit_bias),
         presence_(options.presence_penalty),
@@ -25,29 +28,50 @@ class ChainSampler final : public Sampler {
         seed_(seed) {}
 
   Token sample(std::span<const float> logits) override {
+    if (stuck_) return llama_vocab_eos(vocab_);
+    try {
+      Token token = draw(logits, false);
+      // One token is checked in no time, the whole vocabulary only where it is not allowed: the
+      // same distribution, as what was drawn and refused is drawn again among the others.
+      if (grammar_ && token != LLAMA_TOKEN_NULL && !grammar_->allows(token)) {
+        token = draw(logits, true);
+      }
+      if (token != LLAMA_TOKEN_NULL && (!grammar_ || grammar_->accept(token))) {
+        llama_sampler_accept(chain_.get(), token);
+        if (presence_ != 0 || frequency_ != 0) ++counts_[token];
+        stuck_ |= grammar_ && grammar_->too_slow();
+        if (!stuck_) return token;
+      }
+    } catch (const std::exception&) {
+    }
+    stuck_ |= grammar_ != nullptr;
+    return llama_vocab_eos(vocab_);
+  }
+
+  std::uint32_t seed() const override { return seed_; }
+  bool stuck() const override { return stuck_; }
+
+ private:
+  // LLAMA_TOKEN_NULL: there is none.
+  Token draw(std::span<const float> logits, bool masked) {
     candidates_.clear();
     for (const float logit : logits) {
       candidates_.push_back({static_cast<llama_token>(candidates_.size()), logit, 0});
     }
     adjust();
     llama_token_data_array array{candidates_.data(), candidates_.size(), -1, false};
-    if (over_) return llama_vocab_eos(vocab_);
-    try {
-      llama_sampler_apply(chain_.get(), &array);
-      if (array.selected < 0) return llama_vocab_eos(vocab_);
-      const Token token = array.data[array.selected].id;
-      llama_sampler_accept(chain_.get(), token);
-      if (presence_ != 0 || frequency_ != 0) ++counts_[token];
-      return token;
-    } catch (const std::exception&) {
-      over_ = true;  // a grammar that nothing can follow
-      return llama_vocab_eos(vocab_);
+    if (masked) {
+      grammar_->mask(array);
+      const auto none = [](const llama_token_data& one) { return !std::isfinite(one.logit); };
+      if (std::all_of(candidates_.begin(), candidates_.end(), none)) return LLAMA_TOKEN_NULL;
     }
+    llama_sampler_apply(chain_.get(), &array);
+    if (array.selected < 0) return LLAMA_TOKEN_NULL;
+    const llama_token_data& selected = array.data[array.selected];
+    return std::isnan(selected.logit) || selected.logit == -INFINITY ? LLAMA_TOKEN_NULL
+                                                                     : selected.id;
   }
 
-  std::uint32_t seed() const override { return seed_; }
-
- private:
   void adjust() {
     for (const auto& [token, bias] : bias_)
       candidates_[static_cast<std::size_t>(token)].logit += bias;
@@ -58,12 +82,13 @@ class ChainSampler final : public Sampler {
   }
 
   llama_sampler_ptr chain_;
+  std::unique_ptr<GrammarFilter> grammar_;
   const llama_vocab* vocab_;
   const std::vector<std::pair<Token, float>> bias_;
   const float presence_, frequency_;
   std::unordered_map<Token, std::uint32_t> counts_;  // of the answer, while there is a penalty
   const std::uint32_t seed_;
-  bool over_ = false;  // libllama's grammar must not be asked again
+  bool stuck_ = false;
   std::vector<llama_token_data> candidates_;
 };
 
@@ -100,17 +125,12 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Model& model,
   const llama_vocab* vocab = loaded->vocab();
   llama_sampler_ptr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
   const auto add = [&](llama_sampler* link) { llama_sampler_chain_add(chain.get(), link); };
+  std::unique_ptr<GrammarFilter> grammar;
   if (!options.grammar.empty()) {
-    (void)take_library_error();
-    llama_sampler* grammar = nullptr;
-    try {
-      grammar = llama_sampler_init_grammar(vocab, options.grammar.c_str(), "root");
-    } catch (const std::exception&) {
-    }
-    if (grammar == nullptr) {
-      return Status(Code::kInvalidArgument, "grammar: " + take_library_error());
-    }
-    add(grammar);
+    Result<std::unique_ptr<GrammarFilter>> made =
+        GrammarFilter::create(loaded->text(), options.grammar, options.grammar_start);
+    if (!made.ok()) return made.status();
+    grammar = *std::move(made);
   }
   if (options.repeat_penalty != 1) {
     add(llama_sampler_init_penalties(llama_vocab_n_tokens(vocab), kPenaltyWindow,
@@ -128,7 +148,7 @@ Result<std::unique_ptr<Sampler>> Sampler::create(const Model& model,
     add(llama_sampler_init_dist(seed));
   }
   std::unique_ptr<Sampler> sampler =
-      std::make_unique<ChainSampler>(chain.release(), vocab, options, seed);
+      std::make_unique<ChainSampler>(chain.release(), std::move(grammar), vocab, options, seed);
   return sampler;
 }
 

@@ -126,35 +126,4 @@ bool Text::is_end(Token token) const {
   return llama_vocab_is_eog(vocab_, token);
 }
 
-Result<std::string> Text::chat(
-    std::span<const std::pair<std::string, std::string>> messages) const {
-  const char* form = chat_template_.empty() ? llama_model_chat_template(model_.get(), nullptr)
-                                            : chat_template_.c_str();
-  if (form == nullptr) {
-    return Status(Code::kNotFound, "the file has no key 'tokenizer.chat_template'");
-  }
-  std::vector<llama_chat_message> turns;
-  std::size_t bytes = 1024;
-  for (const auto& [role, text] : messages) {
-    turns.push_back({role.c_str(), text.c_str()});
-    bytes += 2 * (role.size() + text.size());
-  }
-  std::string out(bytes, '\0');
-  const auto run = [&] {
-    return llama_chat_apply_template(form, turns.data(), turns.size(), true, out.data(),
-                                     static_cast<std::int32_t>(out.size()));
-  };
-  std::int32_t size = run();
-  if (size > static_cast<std::int32_t>(out.size())) {
-    out.resize(static_cast<std::size_t>(size));
-    size = run();
-  }
-  if (size < 0) {
-    return Status(Code::kUnsupported,
-                  "libllama does not know the form of key 'tokenizer.chat_template'");
-  }
-  out.resize(static_cast<std::size_t>(size));
-  return out;
-}
-
 }  // namespace quire::model

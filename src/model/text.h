@@ -1,4 +1,4 @@
-// libllama's tokenizer and chat templates over the vocabulary of a GGUF file.
+// libllama's tokenizer over the vocabulary of a GGUF file.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,10 @@ class Text {
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
   std::string piece(Token token, bool special) const;
   bool is_end(Token token) const;
-  Result<std::string> chat(std::span<const std::pair<std::string, std::string>> messages) const;
 
+  // Of ModelOptions, or empty.
+  const std::string& chat_template() const { return chat_template_; }
+  const llama_model* model() const { return model_.get(); }
   const llama_vocab* vocab() const { return vocab_; }
 
  private:

@@ -279,7 +279,7 @@ TEST_F(ModelTest, ChatFollowsTheFilesTemplate) {
   ASSERT_TRUE(chat.ok()) << chat.status().message();
   EXPECT_EQ(*chat, "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_EQ(open({.chat_template = ""}).model->chat(messages).status().code(), Code::kNotFound);
-  EXPECT_EQ(open({.chat_template = "{{ odd }}"}).model->chat(messages).status().code(),
+  EXPECT_EQ(open({.chat_template = "{% odd %}"}).model->chat(messages).status().code(),
             Code::kUnsupported);
 }
 

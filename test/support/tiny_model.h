@@ -26,7 +26,9 @@ struct TinyModel {
   std::string rope_scaling;   // linear, yarn; empty: the key is not written
   float rope_factor = 0;
   std::uint32_t rope_original_context = 0;
-  std::string chat_template = "{% for m in messages %}<|im_start|>{{ m }}<|im_end|>{% endfor %}";
+  std::string chat_template =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
   ggml_type type = GGML_TYPE_F32;  // of the matmul weights
   std::uint64_t seed = 1;
   std::function<void(gguf_context*)> edit{};                   // keys, before writing

@@ -1,0 +1,63 @@
+#include "model/json_text.h"
+
+#include <algorithm>
+
+namespace quire::model {
+namespace {
+
+constexpr std::size_t kBriefBytes = 300;
+
+// The deepest nesting, by brackets outside of strings alone: parsers and walkers recurse on it.
+std::size_t depth_of(std::string_view text) {
+  std::size_t depth = 0, deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+}  // namespace
+
+Result<Json> read_json(std::string_view text, const std::string& field, std::size_t most_bytes) {
+  const auto refuse = [&](const std::string& why) {
+    return Status(Code::kInvalidArgument, field + ": " + why);
+  };
+  if (text.size() > most_bytes) {
+    return refuse(std::to_string(text.size()) + " bytes; at most " + std::to_string(most_bytes));
+  }
+  if (depth_of(text) > kMaxJsonDepth) {
+    return refuse("nested more than " + std::to_string(kMaxJsonDepth) + " deep");
+  }
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return refuse("not JSON");
+  return json;
+}
+
+std::string brief(std::string_view text) {
+  std::string line(text.substr(0, kBriefBytes));
+  std::size_t cut = line.size();
+  if (text.size() > line.size()) {  // not inside a letter
+    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+    line.resize(cut);
+  }
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  const std::size_t first = line.find_first_not_of(' ');
+  if (first == std::string::npos) return {};
+  line = line.substr(first, line.find_last_not_of(' ') - first + 1);
+  return text.size() > kBriefBytes ? line + " ..." : line;
+}
+
+}  // namespace quire::model
