@@ -29,20 +29,28 @@ class Gate {
  public:
   void pass() {
     std::unique_lock lock(mutex_);
-    opened_.wait(lock, [this] { return open_; });
+    held_ = !open_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+    held_ = false;
+  }
+  // Returns when a step waits.
+  void wait_until_held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return held_; });
   }
   void set(bool open) {
     {
       const std::scoped_lock lock(mutex_);
       open_ = open;
     }
-    opened_.notify_all();
+    changed_.notify_all();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable opened_;
-  bool open_ = true;
+  std::condition_variable changed_;
+  bool open_ = true, held_ = false;
 };
 
 serve::ServerOptions greedy(serve::ServerOptions options = {}) {
@@ -179,7 +187,7 @@ TEST_F(ServerFaults, StalledIsNotReadyAndYetAlive) {
   gate_.set(false);
   HttpClient asks(served.port()), probe(served.port());
   asks.send_bytes(ask(3));
-  wait_for_slots(1);
+  gate_.wait_until_held();
   EXPECT_EQ(probe.get("/ready").status, 200);
   now = 1000;
   const HttpReply stalled = probe.get("/ready");
