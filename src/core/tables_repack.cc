@@ -187,7 +187,10 @@ MovesReport Tables::plan_candidates(double fullness, More more) {
   });
   MovesReport planned;
   for (const Candidate& candidate : candidates_) {
-    if (!more(planned) || !plan_lane(candidate, fullness, planned)) break;
+    if (!more(planned)) break;
+    // One that a plan of a fork's has taken along meanwhile has its turn another time.
+    if (lane(*candidate.sequence, candidate.at).moving != 0) continue;
+    if (!plan_lane(candidate, fullness, planned)) break;
   }
   return planned;
 }
@@ -213,7 +216,11 @@ void Tables::find_fill(const Sequence& sequence, LanePlace at) {
 }
 
 Fill Tables::fill_of(const Sequence& sequence, LanePlace at, const Row& row) const {
-  if (!row.packed() && row.place + geometry_.block_tokens > sequence.length) return kFixed;
+  // A view may be shorter, its block still filling, and yet read the same entries of it.
+  const auto filling = [&](const Sequence* view) {
+    return row.place + geometry_.block_tokens > view->length;
+  };
+  if (!row.packed() && std::ranges::any_of(views_, filling)) return kFixed;
   const std::uint32_t owners =
       row.packed() ? pack_of(row).references : extent_of(sequence, at, row).references;
   if (owners != views_.size()) return kFixed;
@@ -221,7 +228,7 @@ Fill Tables::fill_of(const Sequence& sequence, LanePlace at, const Row& row) con
     if (view == &sequence) continue;
     const PagedList<Row>& rows = lane(*view, at).rows;
     const std::uint32_t i = lower_bound(rows, first_position(row));
-    if (i == rows.size() || rows[i].place != row.place || rows[i].live != row.live) return kFixed;
+    if (i == rows.size() || rows[i].block != row.block || rows[i].live != row.live) return kFixed;
   }
   return static_cast<Fill>(std::popcount(row.live));
 }
@@ -237,9 +244,10 @@ bool Tables::find_views(Sequence& sequence, LanePlace at) {
   }
   if (shared == rows.size()) return false;
   const Row& row = rows[shared];
-  views_.clear();
+  if (lane(sequence, at).moving != 0) return false;
+  views_.assign(1, &sequence);  // first: plan_run() reads its rows
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
-    if (slots_[slot] == nullptr) continue;
+    if (slots_[slot] == nullptr || slots_[slot] == &sequence) continue;
     const Lane& table = lane(*slots_[slot], at);
     const std::uint32_t i = lower_bound(table.rows, first_position(row));
     if (i == table.rows.size() || table.rows[i].block != row.block) continue;

@@ -52,9 +52,10 @@ TEST(ServeProgram, AnswersOnARealModelAndGoesDown) {
   const std::uint16_t port = port_of(program);
   ASSERT_NE(port, 0);
   HttpClient client(port);
-  const json ask = {
-      {"messages", {{{"role", "user"}, {"content", "What is the capital of France?"}}}},
-      {"max_tokens", 24}};
+  const json ask = {{"messages",
+                     {{{"role", "system"}, {"content", "You are a helpful assistant."}},
+                      {{"role", "user"}, {"content", "What is the capital of France?"}}}},
+                    {"max_tokens", 24}};
   const json alone = client.post("/v1/chat/completions", ask).json();
   const std::string text = alone["choices"][0]["message"]["content"];
   EXPECT_TRUE(contains(text, "Paris")) << text;
