@@ -252,7 +252,7 @@ class Tables {
   bool add_source(MovePlan& plan, const Row& source);
   bool find_views(Sequence& sequence, LanePlace at);
   void find_fill(const Sequence& sequence, LanePlace at);
-  Fill fill_of(const Sequence& sequence, LanePlace at, const Row& row) const;
+  Fill fill_of(const Sequence& sequence, LanePlace at, std::uint32_t index) const;
   void live_now(const MovePlan& plan, const Sequence& sequence,
                 std::vector<std::uint64_t>& live) const;
   void follow(MovePlan& plan);

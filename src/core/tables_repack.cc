@@ -212,10 +212,12 @@ bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesReport&
 void Tables::find_fill(const Sequence& sequence, LanePlace at) {
   const PagedList<Row>& rows = lane(sequence, at).rows;
   fill_.clear();
-  for (std::uint32_t i = 0; i < rows.size(); ++i) fill_.push_back(fill_of(sequence, at, rows[i]));
+  for (std::uint32_t i = 0; i < rows.size(); ++i) fill_.push_back(fill_of(sequence, at, i));
 }
 
-Fill Tables::fill_of(const Sequence& sequence, LanePlace at, const Row& row) const {
+Fill Tables::fill_of(const Sequence& sequence, LanePlace at, std::uint32_t index) const {
+  const PagedList<Row>& own = lane(sequence, at).rows;
+  const Row& row = own[index];
   // A view may be shorter, its block still filling, and yet read the same entries of it.
   const auto filling = [&](const Sequence* view) {
     return row.place + geometry_.block_tokens > view->length;
@@ -229,6 +231,8 @@ Fill Tables::fill_of(const Sequence& sequence, LanePlace at, const Row& row) con
     const PagedList<Row>& rows = lane(*view, at).rows;
     const std::uint32_t i = lower_bound(rows, first_position(row));
     if (i == rows.size() || rows[i].block != row.block || rows[i].live != row.live) return kFixed;
+    // A run's blocks are neighbours in all views.
+    if (index > 0 && i > 0 && rows[i - 1].block != own[index - 1].block) return kFixed;
   }
   return static_cast<Fill>(std::popcount(row.live));
 }

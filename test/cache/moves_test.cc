@@ -287,6 +287,38 @@ TEST(MovesTest, ForksThatEvictedAlikeArePackedOnceAndOthersAreLeft) {
   }
 }
 
+// Blocks 0, 1 and 3 are alike in both; of block 2 one has lost all, the other all but an entry.
+TEST(MovesTest, BlocksThatAreNoNeighboursInEveryForkDoNotMoveTogether) {
+  for (const bool longer : {false, true}) {  // the one that has an entry more
+    SCOPED_TRACE(longer ? "the fork" : "the parent");
+    const std::unique_ptr<Cache> cache = open_cache(options(Reclaim::kRepack));
+    const SequenceId parent = start(*cache);
+    read(*cache, parent, 5, 0, 100, 100, nullptr);
+    const SequenceId fork = *cache->fork(parent);
+    const auto thin = [&](SequenceId id, bool all_of_two) {
+      std::vector<Position> victims;
+      for (Position p = 0; p < 64; ++p) {
+        if (p / 16 == 2 ? all_of_two || p != 40 : p % 4 != 0) victims.push_back(p);
+      }
+      for (std::uint32_t l = 0; l < cache->options().layers.size(); ++l) {
+        if (cache->options().layers[l].window != 0) continue;
+        for (std::uint32_t h = 0; h < cache->options().layers[l].kv_heads; ++h) {
+          ASSERT_TRUE(cache->evict(id, l, h, victims).ok());
+        }
+      }
+    };
+    thin(parent, longer);
+    thin(fork, !longer);
+    const std::vector<Position> in_parent = *cache->positions(parent, 0, 0);
+    const std::vector<Position> in_fork = *cache->positions(fork, 0, 0);
+    ASSERT_NE(in_parent, in_fork);
+    EXPECT_GT(repack(*cache).plans, 0u) << "blocks 0 and 1 are neighbours in both";
+    cache->check_invariants();
+    EXPECT_EQ(*cache->positions(parent, 0, 0), in_parent);
+    EXPECT_EQ(*cache->positions(fork, 0, 0), in_fork);
+  }
+}
+
 TEST(MovesTest, PlansAreDroppedWithTheirSequenceAndOvertakenByForks) {
   const std::unique_ptr<Cache> cache = open_cache(options(Reclaim::kRepack));
   const SequenceId id = start(*cache);
