@@ -71,6 +71,16 @@ Sequence* Tables::find(SequenceId id) const {
 void Tables::drop(Sequence& sequence) {
   QUIRE_CHECK(!growing());
   leave_moves(sequence);
+  erase(sequence);
+  bool evicted = false;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    evicted = evicted || (slots_[i] != nullptr && slots_[i]->dropped > 0);
+  }
+  if (!evicted) set_spares_aside(0);  // nothing to move: the room is for rows
+  settle_headroom();
+}
+
+void Tables::erase(Sequence& sequence) {
   slots_[sequence.slot] = nullptr;
   --sequence_count_;
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
@@ -82,12 +92,6 @@ void Tables::drop(Sequence& sequence) {
   std::uint32_t slots = slots_.size();
   while (slots > 0 && slots_[slots - 1] == nullptr) --slots;
   slots_.resize(nodes_, slots);
-  bool evicted = false;
-  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    evicted = evicted || (slots_[i] != nullptr && slots_[i]->dropped > 0);
-  }
-  if (!evicted) set_spares_aside(0);  // nothing to move: the room is for rows
-  settle_headroom();
 }
 
 void Tables::release_lists(Sequence& sequence) {

@@ -34,7 +34,8 @@ Sequence* Tables::fork(const Sequence& parent) {
     for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
       child->groups()[g].extents.resize(nodes_, 0);  // none of them is referenced yet
     }
-    drop(*child);
+    erase(*child);
+    settle_headroom();
     return nullptr;
   }
 

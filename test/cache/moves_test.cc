@@ -396,6 +396,27 @@ TEST(MovesTest, RoomIsMadeOutOfHolesAndOnlyWhereTheyAddUpToIt) {
   cache->check_invariants();
 }
 
+TEST(MovesTest, ARefusedForkLeavesTheBlocksThatAreSetAside) {
+  CacheOptions tight = options(Reclaim::kRepack);
+  tight.budget_bytes = 3 << 20;
+  const std::unique_ptr<Cache> cache = open_cache(tight);
+  const SequenceId id = start(*cache);
+  read(*cache, id, 5, 0, 200, 200, nullptr);
+  cache->plan_moves(0);
+  const CacheStats before = cache->stats();
+  ASSERT_GT(before.headroom_bytes, 0u);
+  std::size_t used = before.used_bytes;
+  int forks = 0;
+  for (; forks < 100'000; ++forks) {
+    if (!cache->fork(id).ok()) break;
+    used = cache->stats().used_bytes;
+  }
+  ASSERT_LT(forks, 100'000) << "the budget was never felt";
+  EXPECT_EQ(cache->stats().headroom_bytes, before.headroom_bytes);
+  EXPECT_EQ(cache->stats().used_bytes, used);
+  cache->check_invariants();
+}
+
 TEST(MovesTest, OptionsOutOfRangeAreNamed) {
   const auto message = [](const RepackOptions& repack) {
     CacheOptions given = options(Reclaim::kRepack);
