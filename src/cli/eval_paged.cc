@@ -1,17 +1,15 @@
 // quire eval paged-eviction: flags, progress, and where the results go.
 
-#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <string>
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/open_engine.h"
-#include "cli/report.h"
 #include "cli/terminal.h"
 #include "eval/paged_eval.h"
 
@@ -108,23 +106,9 @@ void show(eval::PagedOptions& options, ProgressLine& progress) {
 }
 
 int failed(const PagedFlags& flags, const Status& status) {
-  const bool cancelled = status.code() == Code::kCancelled;
-  std::string message = status.message();
-  if (cancelled && !flags.log.empty()) {
-    message += "; the same command goes on after what was finished";
-  }
-  complain(message);
-  if (flags.json) std::puts(dump(error_json({status.code(), message})).c_str());
-  return cancelled ? kExitInterrupted : kExitFailed;
-}
-
-Status write_files(const PagedFlags& flags, const eval::PagedReport& report) {
-  if (!flags.csv.empty()) {
-    if (Status status = eval::write_file(flags.csv, eval::csv_of(report)); !status.ok()) {
-      return status;
-    }
-  }
-  return flags.report.empty() ? Status() : eval::write_report(report, flags.report);
+  const bool resumes = status.code() == Code::kCancelled && !flags.log.empty();
+  return eval_failed(status, flags.json,
+                     resumes ? "; the same command goes on after what was finished" : "");
 }
 
 int eval_paged(const PagedFlags& flags) {
@@ -134,10 +118,7 @@ int eval_paged(const PagedFlags& flags) {
   }
   Result<eval::PagedOptions> options = options_of(flags);
   if (!options.ok()) return failed(flags, options.status());
-  EngineFlags engine_flags = flags.engine;
-  engine_flags.deterministic = true;  // results must not depend on which arms share a step
-  engine_flags.budget = "64MiB";      // of a cache that nobody fills: the evaluation opens its own
-  const Result<Engine> engine = open_engine(engine_flags);
+  const Result<Engine> engine = open_eval_engine(flags.engine);
   if (!engine.ok()) return failed(flags, engine.status());
   ProgressLine progress("eval");
   const Answering answering;
@@ -147,12 +128,10 @@ int eval_paged(const PagedFlags& flags) {
       eval::evaluate_paged(*engine->model, engine->cache->options(), *options);
   progress.clear();
   if (!report.ok()) return failed(flags, report.status());
-  if (Status status = write_files(flags, *report); !status.ok()) return failed(flags, status);
-  if (flags.json) {
-    std::puts(dump(eval::json_of(*report)).c_str());
-  } else {
-    std::fputs(eval::table_of(*report).c_str(), stdout);
+  if (Status status = write_report_files(*report, flags.csv, flags.report); !status.ok()) {
+    return failed(flags, status);
   }
+  print_report(*report, flags.json);
   return kExitDone;
 }
 

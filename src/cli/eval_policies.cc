@@ -1,17 +1,15 @@
 // quire eval policies: flags, progress, and where the results go.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/open_engine.h"
-#include "cli/report.h"
 #include "cli/terminal.h"
 #include "engine/generate.h"
 #include "eval/policies_eval.h"
@@ -157,27 +155,20 @@ Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
 }
 
 int failed(const PoliciesFlags& flags, const Status& status) {
-  const bool cancelled = status.code() == Code::kCancelled;
-  std::string message = status.message();
-  if (cancelled && !flags.log.empty()) {
-    message += "; the same command goes on after the last finished document";
+  const char* advice = "";
+  if (status.code() == Code::kCancelled && !flags.log.empty()) {
+    advice = "; the same command goes on after the last finished document";
   }
   if (status.code() == Code::kOutOfMemory) {
-    message += "; --budget gives the cache more, fewer --policies or --tokens need less";
+    advice = "; --budget gives the cache more, fewer --policies or --tokens need less";
   }
-  complain(message);
-  if (flags.json) std::puts(dump(error_json({status.code(), message})).c_str());
-  return cancelled ? kExitInterrupted : kExitFailed;
+  return eval_failed(status, flags.json, advice);
 }
 
 int eval_policies(PoliciesFlags flags) {
   Result<eval::PoliciesOptions> options = options_of(flags);
   if (!options.ok()) return failed(flags, options.status());
-  EngineFlags engine_flags = flags.engine;
-  // Results must not depend on which arms share a step, nor on the machine's tiles.
-  engine_flags.deterministic = true;
-  engine_flags.budget = "64MiB";  // of a cache that nobody fills: the evaluation opens its own
-  const Result<Engine> engine = open_engine(engine_flags);
+  const Result<Engine> engine = open_eval_engine(flags.engine);
   if (!engine.ok()) return failed(flags, engine.status());
 
   ProgressLine progress("eval");
@@ -190,21 +181,10 @@ int eval_policies(PoliciesFlags flags) {
       eval::evaluate_policies(*engine->model, engine->cache->options(), *options);
   progress.clear();
   if (!report.ok()) return failed(flags, report.status());
-  if (!flags.csv.empty()) {
-    if (Status status = eval::write_file(flags.csv, eval::csv_of(*report)); !status.ok()) {
-      return failed(flags, status);
-    }
+  if (Status status = write_report_files(*report, flags.csv, flags.report); !status.ok()) {
+    return failed(flags, status);
   }
-  if (!flags.report.empty()) {
-    if (Status status = eval::write_report(*report, flags.report); !status.ok()) {
-      return failed(flags, status);
-    }
-  }
-  if (flags.json) {
-    std::puts(dump(eval::json_of(*report)).c_str());
-  } else {
-    std::fputs(eval::table_of(*report).c_str(), stdout);
-  }
+  print_report(*report, flags.json);
   return kExitDone;
 }
 

@@ -1,17 +1,15 @@
 // quire eval vtoken: flags, progress, and where the results go.
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
 #include "cli/interrupt.h"
-#include "cli/open_engine.h"
-#include "cli/report.h"
 #include "cli/terminal.h"
 #include "eval/policies_report.h"
 #include "eval/vtoken_eval.h"
@@ -55,12 +53,6 @@ eval::CapacityOptions capacity_of(const VtokenFlags& flags) {
   return options;
 }
 
-int failed(const VtokenFlags& flags, const Status& status) {
-  complain(status.message());
-  if (flags.json) std::puts(dump(error_json(status)).c_str());
-  return status.code() == Code::kCancelled ? kExitInterrupted : kExitFailed;
-}
-
 // What one command measures with.
 struct Session {
   const VtokenFlags& flags;
@@ -72,9 +64,7 @@ struct Session {
 Result<Engine> engine_of(const VtokenFlags& flags, const std::string& model) {
   EngineFlags engine = flags.engine;
   engine.model = model;
-  engine.deterministic = true;
-  engine.budget = "64MiB";  // of a cache that nobody fills: the evaluation opens its own
-  return open_engine(engine);
+  return open_eval_engine(std::move(engine));
 }
 
 Result<eval::VtokenReport> replayed(Session& session, const Engine& engine, bool also) {
@@ -141,21 +131,17 @@ int eval_vtoken(const VtokenFlags& flags) {
     return kExitUsage;
   }
   const Result<eval::VtokenReport> report = evaluated(flags);
-  if (!report.ok()) return failed(flags, report.status());
+  if (!report.ok()) return eval_failed(report.status(), flags.json);
   if (!flags.victims.empty()) {
     const Status status = eval::write_file(flags.victims, eval::victims_text(report->victims));
-    if (!status.ok()) return failed(flags, status);
+    if (!status.ok()) return eval_failed(status, flags.json);
   }
   if (!flags.report.empty()) {
     if (Status status = eval::write_report(*report, flags.report); !status.ok()) {
-      return failed(flags, status);
+      return eval_failed(status, flags.json);
     }
   }
-  if (flags.json) {
-    std::puts(dump(eval::json_of(*report)).c_str());
-  } else {
-    std::fputs(eval::table_of(*report).c_str(), stdout);
-  }
+  print_report(*report, flags.json);
   return kExitDone;
 }
 

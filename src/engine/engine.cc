@@ -3,21 +3,17 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
 #include "engine/budget.h"
 #include "engine/generation.h"
+#include "engine/steady_clock.h"
 
 namespace quire::engine {
 namespace {
 
 using Rank = std::pair<double, RequestId>;
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class Loop final : public Engine, private Room {
  public:

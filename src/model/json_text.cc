@@ -7,8 +7,9 @@ namespace {
 
 constexpr std::size_t kBriefBytes = 300;
 
-// The deepest nesting, by brackets outside of strings alone: parsers and walkers recurse on it.
-std::size_t depth_of(std::string_view text) {
+}  // namespace
+
+std::size_t json_depth(std::string_view text) {
   std::size_t depth = 0, deepest = 0;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -27,8 +28,6 @@ std::size_t depth_of(std::string_view text) {
   return deepest;
 }
 
-}  // namespace
-
 Result<Json> read_json(std::string_view text, const std::string& field, std::size_t most_bytes) {
   const auto refuse = [&](const std::string& why) {
     return Status(Code::kInvalidArgument, field + ": " + why);
@@ -36,7 +35,7 @@ Result<Json> read_json(std::string_view text, const std::string& field, std::siz
   if (text.size() > most_bytes) {
     return refuse(std::to_string(text.size()) + " bytes; at most " + std::to_string(most_bytes));
   }
-  if (depth_of(text) > kMaxJsonDepth) {
+  if (json_depth(text) > kMaxJsonDepth) {
     return refuse("nested more than " + std::to_string(kMaxJsonDepth) + " deep");
   }
   Json json = Json::parse(text, nullptr, false);

@@ -14,6 +14,9 @@ using Json = nlohmann::ordered_json;  // keys as they were written: templates sh
 
 constexpr std::size_t kMaxJsonDepth = 64;
 
+// The deepest nesting, by brackets outside of strings alone: parsers and walkers recurse on it.
+std::size_t json_depth(std::string_view text);
+
 // kInvalidArgument: "FIELD: why", when it is no JSON, no UTF-8, too long or nested too deeply.
 Result<Json> read_json(std::string_view text, const std::string& field, std::size_t most_bytes);
 

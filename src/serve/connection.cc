@@ -8,6 +8,8 @@
 #include <chrono>
 #include <exception>
 
+#include "engine/steady_clock.h"
+
 namespace quire::serve {
 namespace {
 
@@ -24,10 +26,6 @@ constexpr std::size_t kLingerBytes = 16 << 20;
 char* scratch() {
   static thread_local char bytes[kReadBytes];
   return bytes;
-}
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -160,7 +158,7 @@ Connection::Task<bool> Connection::exchange() {
   refusal_ = {};
   const Got got = co_await read_request();
   if (got == Got::kNothing) co_return false;
-  const double begin = steady_seconds();
+  const double begin = engine::steady_seconds();
   busy_ = true;
   ++service_.busy;
   const Head& head = reader_->head();
@@ -175,7 +173,7 @@ Connection::Task<bool> Connection::exchange() {
     const Route route = find_route(head.method, head.path).entry->route;
     co_await answer(route);
   }
-  entry_.seconds = steady_seconds() - begin;
+  entry_.seconds = engine::steady_seconds() - begin;
   service_.metrics().replied(entry_.status);
   service_.log(entry_);
   service_.release_body(std::exchange(reserved_, 0));

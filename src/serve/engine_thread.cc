@@ -1,17 +1,10 @@
 #include "serve/engine_thread.h"
 
-#include <chrono>
 #include <utility>
 
+#include "engine/steady_clock.h"
+
 namespace quire::serve {
-namespace {
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 EngineThread::EngineThread(Metrics& metrics, Options options)
     : metrics_(metrics), options_(std::move(options)), jobs_(options_.answers) {}
 
@@ -36,7 +29,7 @@ EngineThread::~EngineThread() {
 }
 
 double EngineThread::now() const {
-  return options_.clock ? options_.clock() : steady_seconds();
+  return options_.clock ? options_.clock() : engine::steady_seconds();
 }
 
 bool EngineThread::submit(Job job) {
@@ -106,7 +99,7 @@ engine::Request EngineThread::with_callbacks(const Job& job, std::uint32_t answe
   };
   options.on_text = [pipe, answer](std::string_view text) { pipe->text(answer, text); };
   options.on_token = [this, pipe, answer, last = -1.0](model::Token) mutable {
-    const double time = steady_seconds();
+    const double time = engine::steady_seconds();
     if (last >= 0) metrics_.token_gap(time - last);
     last = time;
     pipe->token(answer);

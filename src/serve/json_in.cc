@@ -2,27 +2,12 @@
 
 #include <algorithm>
 
+#include "model/json_text.h"
+
 namespace quire::serve {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::uint32_t kDepthMost = 64;
-
-// Levels of brackets outside strings; a parser should not have to find out.
-std::uint32_t depth_of(std::string_view text) {
-  std::uint32_t depth = 0, most = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\') ++i;
-    if (c == '"') quoted = !quoted;
-    if (quoted) continue;
-    if (c == '[' || c == '{') most = std::max(most, ++depth);
-    if ((c == ']' || c == '}') && depth > 0) --depth;
-  }
-  return most;
-}
 
 // A field's name is short and has no letters that would end it early.
 bool is_field(std::string_view name) {
@@ -40,10 +25,10 @@ Result<json> parse_json(std::string_view text, std::size_t most_bytes) {
         Code::kInvalidArgument,
         std::to_string(text.size()) + " bytes, over the limit of " + std::to_string(most_bytes));
   }
-  if (const std::uint32_t depth = depth_of(text); depth > kDepthMost) {
+  if (const std::size_t depth = model::json_depth(text); depth > model::kMaxJsonDepth) {
     return Status(Code::kInvalidArgument, "brackets " + std::to_string(depth) +
                                               " deep, over the limit of " +
-                                              std::to_string(kDepthMost));
+                                              std::to_string(model::kMaxJsonDepth));
   }
   try {
     return json::parse(text);
