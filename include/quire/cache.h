@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "quire/policy.h"
+#include "quire/prefix.h"
 #include "quire/status.h"
 #include "quire/types.h"
 
@@ -93,6 +94,7 @@ struct CacheOptions {
   std::uint32_t attend_chunk_rows = 24;
   Reclaim reclaim = Reclaim::kRepack;
   RepackOptions repack{};
+  PrefixOptions prefix{};
 };
 
 // Rows that one sequence adds in a step: its next `rows` positions, in order.
@@ -125,7 +127,7 @@ struct SequenceStats {
   std::uint32_t tokens_kept_min = 0;  // smallest lane, full-attention layers
   std::uint64_t entries_dropped = 0;  // by policies, over all lanes and time
   std::size_t bytes = 0;              // blocks and tables this sequence alone holds
-  std::size_t bytes_shared = 0;       // blocks it shares with another sequence
+  std::size_t bytes_shared = 0;       // blocks it shares with another sequence or a prefix unit
   std::uint64_t blocks = 0;           // it reads or holds, over all lanes, shared ones included
   double waste = 0;                   // 1 - mean share of live slots, but for those still filling
 };
@@ -141,6 +143,7 @@ struct CacheStats {
   std::size_t headroom_bytes = 0;   // of used: blocks kept for moves
   MovesReport moves{};              // installed since open()
   std::uint32_t sequences = 0;
+  PrefixStats prefix{};  // its bytes are part of used_bytes and of bytes_free()
 };
 
 class Cache {
@@ -157,6 +160,30 @@ class Cache {
   // A second sequence with the same entries; blocks are shared until one of the two changes them.
   virtual Result<SequenceId> fork(SequenceId parent) = 0;
   virtual Status drop(SequenceId sequence) = 0;
+
+  // --- the prefix cache (quire/prefix.h) ---
+  // What of the text a sequence with these needs could begin behind.  Changes nothing.
+  virtual PrefixMatch lookup(const PrefixText& text, const Needs& needs = {}) const = 0;
+  // start(), but the sequence has the first `reused` tokens of the text (a whole prompt) already, at
+  // most `most`; at least one row, of a policy with Tap::kLastRows Needs::window rows, is left to
+  // compute.  It takes no block until its first step: where that begins inside a unit, the rows
+  // before are copied then, and bytes_needed() counts it.
+  virtual Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,
+                                                std::uint32_t most = ~std::uint32_t{0}) = 0;
+  // Enters the whole units of a sequence that are not there yet, `text` being what it has read, or
+  // a beginning of it; of window layers what they still see, so call it after every step of a
+  // prompt.  Nothing of a sequence that has lost an entry.  Units for which the budget has no room
+  // are left out.  Returns how many tokens of the text are cached, up to the first hole.
+  virtual Result<std::uint32_t> index(SequenceId sequence, const PrefixText& text) = 0;
+  // Drops the units of a text, or all.  Sequences keep what they read of them.
+  virtual void forget(const PrefixText& text) = 0;
+  virtual void forget() = 0;
+  // Look-ahead: somebody who waits will hit the cached units of the text (up to the first hole);
+  // while they are expected they are evicted only when nothing else is left.  Returns the tokens
+  // marked.  unexpect() of just these takes it back, whatever has been evicted or entered
+  // meanwhile.
+  virtual std::uint32_t expect(const PrefixText& text) = 0;
+  virtual void unexpect(const PrefixText& text) = 0;
 
   // Reserves room for the rows of every segment in every layer.  On any refusal nothing changed:
   // kOutOfMemory (budget), kNotFound (stale id), kInvalidArgument (no rows, over max_rows, a
@@ -175,7 +202,8 @@ class Cache {
   virtual void cancel() = 0;  // the step's rows were never there
 
   // Bytes the pool must still give for `rows` more rows of the sequence (new blocks, copies of
-  // shared ones, tables), and what it can give now, both in whole slabs.  begin() of these rows
+  // shared ones, tables), and what it can give now, both in whole slabs, and both as if no prefix
+  // unit were cached that is not being read: begin() evicts what it needs of them.  begin() of these rows
   // alone is refused for memory exactly when needed > free (an answer near the border may be too
   // careful by a slab).  More than max_rows rows take several steps: what window layers drop
   // meanwhile is not counted.  The needs of several sequences do not add up, as they share open

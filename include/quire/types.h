@@ -8,6 +8,7 @@ namespace quire {
 
 using Position = std::uint32_t;  // index of a token in its text: absolute, never renumbered
 using Ordinal = std::uint32_t;   // rank of a live entry in its lane
+using Token = std::int32_t;      // a symbol of the model's vocabulary
 
 // Names one sequence of one cache: slot in the low half, generation in the high half, so that an id
 // kept after drop() is refused (Code::kNotFound) instead of naming a stranger.

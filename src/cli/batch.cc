@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
+#include "cli/loop_flags.h"
 #include "cli/open_engine.h"
 #include "cli/report.h"
 #include "cli/run_flags.h"
@@ -27,7 +28,7 @@ using json = nlohmann::ordered_json;
 struct BatchFlags {
   RunFlags answers;  // defaults of every request
   std::string input, output;
-  std::uint32_t max_running = 32;
+  LoopFlags loop;
 };
 
 // The same file by two names.
@@ -82,7 +83,7 @@ class Batch {
 // Keeps a few requests waiting behind those that run; the rest stay in the file.
 void Batch::feed(engine::Engine& loop) {
   for (; next_ < input_.size() && fault_.ok(); ++next_) {
-    if (loop.stats().waiting >= flags_.max_running) return;
+    if (loop.stats().waiting >= flags_.loop.max_running) return;
     if (output_.has(input_.custom_id(next_), id_of(next_))) {
       ++skipped_;
     } else {
@@ -158,7 +159,7 @@ void Batch::show(const engine::EngineStats& stats) {
 
 Status Batch::run() {
   Result<std::unique_ptr<engine::Engine>> loop =
-      engine::Engine::open(*engine_.model, *engine_.cache, {.max_running = flags_.max_running});
+      engine::Engine::open(*engine_.model, *engine_.cache, loop_options(flags_.loop));
   if (!loop.ok()) return loop.status();
   const Answering answering;
   while (fault_.ok()) {
@@ -228,8 +229,7 @@ Command add_batch(CLI::App& app) {
                  "already is not done again")
       ->type_name("FILE")
       ->required();
-  add_number(app, "--max-running", flags->max_running, 1u, 4096u,
-             "Requests that are computed together, at most");
+  add_loop_flags(app, flags->loop);
   add_number(app, "-n,--max-tokens", answers.max_tokens, 0u, 1u << 24,
              "Tokens of an answer whose request does not say, at most");
   add_cache_flags(app, answers.engine);

@@ -34,7 +34,7 @@ Result<PromptMaker> prompts_of(const ServeFlags& flags, const model::Model& mode
     text = model.tokenize(*read, false, false);
     if (text.empty()) return Status(Code::kInvalidArgument, flags.text + ": has no token");
   }
-  return PromptMaker(std::move(words), std::move(text), flags.seed);
+  return PromptMaker(std::move(words), std::move(text), flags.seed, flags.shared);
 }
 
 Result<engine::GenerateOptions> options_of(const ServeFlags& flags) {
@@ -43,6 +43,12 @@ Result<engine::GenerateOptions> options_of(const ServeFlags& flags) {
   options.context = flags.engine.context;
   options.sampler.temperature = 0;
   if (Status status = set_policy(flags.policy, flags.keep, options); !status.ok()) return status;
+  return options;
+}
+
+engine::EngineOptions loop_of(const ServeFlags& flags) {
+  engine::EngineOptions options = loop_options(flags.loop);
+  options.reserve_tokens = flags.reserve;
   return options;
 }
 
@@ -61,8 +67,7 @@ Result<ServeReport> serve(const ServeFlags& flags) {
   const auto all = static_cast<double>(trace->size());
   const ServeRun run{.trace = *std::move(trace),
                      .concurrency = concurrency_of(flags),
-                     .max_running = flags.max_running,
-                     .reserve_tokens = flags.reserve,
+                     .loop = loop_of(flags),
                      .options = *std::move(options),
                      .on_progress =
                          [&](std::size_t ended, std::size_t running) {

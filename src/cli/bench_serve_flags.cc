@@ -32,11 +32,13 @@ void add_arrivals(CLI::App& app, ServeFlags& flags) {
       ->capture_default_str();
   app.add_option("--text", flags.text, "Prompts are pieces of this text (default: random tokens)")
       ->type_name("FILE");
+  add_number(app, "--shared", flags.shared, 0u, kMostLength,
+             "First tokens that all prompts have in common; a prompt is no longer for it");
   add_number(app, "--seed", flags.seed, 0u, 0xFFFFFFFFu, "Of arrivals, lengths and prompts");
 }
 
 void add_serving(CLI::App& app, ServeFlags& flags) {
-  add_number(app, "--max-running", flags.max_running, 1u, 4096u, "Requests in a step, at most");
+  add_loop_flags(app, flags.loop);
   add_number(app, "--reserve", flags.reserve, 0u, 1u << 20,
              "Answer tokens that a request must have room for to start");
   app.add_option("--policy", flags.policy,

@@ -8,6 +8,7 @@
 #include "cli/bench_serve_summary.h"
 #include "cli/bench_serve_trace.h"
 #include "cli/flags.h"
+#include "cli/loop_flags.h"
 #include "engine/engine.h"
 
 namespace quire::cli {
@@ -19,7 +20,9 @@ struct ServeFlags {
   std::string trace;              // a file; empty: not given
   std::uint32_t requests = 0;     // 0: 32
   std::string prompt = "256:64", answer = "64:16", text;
-  std::uint32_t seed = 1, max_running = 32, reserve = engine::EngineOptions().reserve_tokens;
+  std::uint32_t shared = 0;  // first tokens that all prompts have in common
+  LoopFlags loop;
+  std::uint32_t seed = 1, reserve = engine::EngineOptions().reserve_tokens;
   std::string policy = "none", keep;
   float limit_ttft_ms = 0, limit_tpot_ms = 0;  // 0: none
   bool json = false;

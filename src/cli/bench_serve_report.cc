@@ -62,6 +62,7 @@ json requests_json(const ServeReport& report) {
                    {"answer_tokens", request.answer_tokens},
                    {"ended_s", rounded(request.ended)}};
     if (request.outcome == Outcome::kAnswered) object["ttft_s"] = rounded(request.ttft());
+    if (request.cached_tokens > 0) object["cached_tokens"] = request.cached_tokens;
     if (request.preemptions > 0) object["preemptions"] = request.preemptions;
     if (request.restarted) object["restarted"] = true;
     if (!request.error.empty()) object["error"] = request.error;
@@ -206,8 +207,11 @@ json serve_json(const ServeReport& report) {
            {{"arrivals", arrivals_json(flags)},
             {"prompt", flags.prompt},
             {"answer", flags.answer},
+            {"shared", flags.shared},
             {"seed", flags.seed},
-            {"max_running", flags.max_running},
+            {"max_running", flags.loop.max_running},
+            {"queue", flags.loop.queue},
+            {"step_ms", rounded(flags.loop.step_ms)},
             {"reserve", flags.reserve}}},
           {"cache",
            {{"budget_bytes", report.cache.budget_bytes},
@@ -216,6 +220,7 @@ json serve_json(const ServeReport& report) {
             {"policy", flags.policy},
             {"keep", flags.keep.empty() ? "pool" : flags.keep},
             {"reclaim", flags.engine.reclaim},
+            {"prefix_cache", flags.loop.prefix_cache == "on"},
             {"deterministic", flags.engine.deterministic}}},
           {"counts",
            {{"requests", s.requests},
@@ -243,6 +248,10 @@ json serve_json(const ServeReport& report) {
            {{"used_peak", s.used_peak},
             {"committed_peak", s.committed_peak},
             {"blocks_peak", s.blocks_peak}}},
+          {"prefix",
+           {{"prompt_tokens", s.prompt_tokens},
+            {"cached_tokens", s.cached_tokens},
+            {"hit_ratio", rounded(share(s.cached_tokens, s.prompt_tokens))}}},
           {"moves",
            {{"entries", moves.entries}, {"bytes", moves.bytes}, {"blocks_freed", moves.blocks}}},
           {"requests", requests_json(report)},
@@ -277,6 +286,8 @@ void print_serve(const ServeReport& report) {
   }
   std::printf("at once   %s on average, %u at most; %u waited at most\n",
               number(s.running_mean, 1).c_str(), s.running_peak, s.waiting_peak);
+  std::printf("prefixes  %s of %s prompt tokens were cached\n", grouped(s.cached_tokens).c_str(),
+              grouped(s.prompt_tokens).c_str());
   std::printf("bytes     %s in use at most (%s blocks), %s committed\n",
               readable_bytes(static_cast<double>(s.used_peak)).c_str(),
               grouped(s.blocks_peak).c_str(),

@@ -56,12 +56,11 @@ class Served {
 };
 
 Status Served::open(Engine& engine) {
+  engine::EngineOptions options = run_.loop;
+  options.clock = [this] { return now(); };
+  options.on_step = [this](const engine::StepReport& step) { sample(step); };
   Result<std::unique_ptr<engine::Engine>> opened =
-      engine::Engine::open(*engine.model, *engine.cache,
-                           {.max_running = run_.max_running,
-                            .reserve_tokens = run_.reserve_tokens,
-                            .clock = [this] { return now(); },
-                            .on_step = [this](const engine::StepReport& step) { sample(step); }});
+      engine::Engine::open(*engine.model, *engine.cache, std::move(options));
   if (!opened.ok()) return opened.status();
   engine_ = *std::move(opened);
   return {};
@@ -116,6 +115,7 @@ void Served::end(std::size_t index, const engine::Answer& answer) {
   ServedRequest& served = record_.requests[index];
   served.ended = now();
   served.preemptions = answer.kv.preemptions;
+  served.cached_tokens = answer.kv.cached_tokens;
   served.restarted = answer.kv.restarted;
   switch (answer.finish) {
     case engine::Finish::kStop:

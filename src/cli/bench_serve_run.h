@@ -18,8 +18,7 @@ struct ServeRun {
   // 0: requests come when the trace says; else the next one comes when fewer than so many are under
   // way.
   std::uint32_t concurrency = 0;
-  std::uint32_t max_running = 32;
-  std::uint32_t reserve_tokens = engine::EngineOptions().reserve_tokens;
+  engine::EngineOptions loop{};  // its clock and on_step are the run's own
   // Of every request; max_tokens is the trace's, and no answer ends before it.
   engine::GenerateOptions options{};
   std::function<void(std::size_t ended, std::size_t running)> on_progress{};  // after every step

@@ -36,6 +36,7 @@ ServeSummary summarise(std::span<const ServedRequest> requests,
     if (request.outcome != Outcome::kAnswered) continue;
     ++summary.answered;
     summary.prompt_tokens += request.prompt_tokens;
+    summary.cached_tokens += request.cached_tokens;
     summary.answer_tokens += request.answer_tokens;
     summary.met += limits.met(request);
     ttft.push_back(request.ttft());

@@ -134,15 +134,23 @@ Result<std::vector<Arrival>> parse_trace(std::string_view text, const std::strin
   return trace;
 }
 
-std::vector<model::Token> PromptMaker::make(std::size_t request, std::uint32_t tokens) const {
-  std::mt19937_64 random(seed_ + 0xD1B54A32D192ED03ull * (request + 1));
-  std::vector<model::Token> prompt(tokens);
+std::vector<model::Token> PromptMaker::some(std::uint64_t stream, std::size_t tokens) const {
+  std::mt19937_64 random(seed_ + 0xD1B54A32D192ED03ull * stream);
+  std::vector<model::Token> some(tokens);
   const std::size_t from = text_.empty() ? 0 : below(random, text_.size());
-  for (std::size_t i = 0; i < prompt.size(); ++i) {
-    prompt[i] =
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    some[i] =
         text_.empty() ? words_[below(random, words_.size())] : text_[(from + i) % text_.size()];
   }
-  if (!prompt.empty()) prompt[0] = words_[(seed_ + request) % words_.size()];
+  return some;
+}
+
+std::vector<model::Token> PromptMaker::make(std::size_t request, std::uint32_t tokens) const {
+  const std::uint32_t shared = std::min(shared_, tokens);
+  std::vector<model::Token> prompt = some(0, shared);
+  std::vector<model::Token> own = some(request + 1, tokens - shared);
+  if (!own.empty()) own[0] = words_[(seed_ + request) % words_.size()];
+  prompt.insert(prompt.end(), own.begin(), own.end());
   return prompt;
 }
 

@@ -37,18 +37,23 @@ std::vector<Arrival> poisson_trace(const TraceShape& shape, double rate);
 // sorted by time.  kInvalidArgument names `source` and the line or index.
 Result<std::vector<Arrival>> parse_trace(std::string_view text, const std::string& source);
 
-// Makes prompts of which no two have a prefix in common (up to `words` requests).
+// Makes prompts of which no two have a prefix in common (up to `words` requests), or all of them
+// their first `shared` tokens and no two more.
 class PromptMaker {
  public:
   // `words`: tokens a prompt may be made of.  `text`: tokens to read on from somewhere; empty:
   // random words.
-  PromptMaker(std::vector<model::Token> words, std::vector<model::Token> text, std::uint64_t seed)
-      : words_(std::move(words)), text_(std::move(text)), seed_(seed) {}
+  PromptMaker(std::vector<model::Token> words, std::vector<model::Token> text, std::uint64_t seed,
+              std::uint32_t shared = 0)
+      : words_(std::move(words)), text_(std::move(text)), seed_(seed), shared_(shared) {}
   std::vector<model::Token> make(std::size_t request, std::uint32_t tokens) const;
 
  private:
+  std::vector<model::Token> some(std::uint64_t stream, std::size_t tokens) const;
+
   std::vector<model::Token> words_, text_;
   std::uint64_t seed_;
+  std::uint32_t shared_;
 };
 
 }  // namespace quire::cli

@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/loop_flags.h"
 #include "cli/open_engine.h"
 #include "cli/run_flags.h"
 #include "cli/terminal.h"
@@ -22,7 +23,8 @@ namespace {
 struct ServerFlags {
   RunFlags answers;  // defaults of every request
   serve::ServerOptions server;
-  std::uint32_t port = 8080, max_running = 32, max_waiting = 512;
+  LoopFlags loop;
+  std::uint32_t port = 8080, max_waiting = 512;
   std::uint32_t connections = serve::Limits().connections;
   std::uint32_t drain_seconds = 30, stall_seconds = 120;
   std::string key_file, metrics_alias, max_body = "8MiB";
@@ -53,8 +55,7 @@ void add_network_flags(CLI::App& app, ServerFlags& flags) {
 }
 
 void add_work_flags(CLI::App& app, ServerFlags& flags) {
-  add_number(app, "--max-running", flags.max_running, 1u, 4096u,
-             "Answers that are computed together, at most");
+  add_loop_flags(app, flags.loop);
   add_number(app, "--max-waiting", flags.max_waiting, 0u, 65536u,
              "Answers that wait for those, at most; others are told to come again (503)");
   add_number(app, "-n,--max-tokens", flags.answers.max_tokens, 0u, 1u << 24,
@@ -99,10 +100,10 @@ Result<serve::ServerOptions> server_options(const ServerFlags& flags) {
   options.version = QUIRE_VERSION;
   options.port = static_cast<std::uint16_t>(flags.port);
   options.limits.connections = flags.connections;
-  options.limits.answers = flags.max_running + flags.max_waiting;
+  options.limits.answers = flags.loop.max_running + flags.max_waiting;
   options.limits.body_bytes = *engine::parse_bytes(flags.max_body);
   options.limits.bodies_bytes = std::max(options.limits.bodies_bytes, options.limits.body_bytes);
-  options.engine.max_running = flags.max_running;
+  options.engine = loop_options(flags.loop);
   options.drain_seconds = flags.drain_seconds;
   options.stall_seconds = flags.stall_seconds;
   options.vllm_names = flags.metrics_alias == "vllm";

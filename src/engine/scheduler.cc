@@ -3,7 +3,6 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace quire::engine {
 namespace {
@@ -19,33 +18,29 @@ class RowBudget {
 
   std::uint32_t left() const { return left_; }
 
-  // Up to `wanted` rows of the request.
-  std::uint32_t take(const Candidate& request, std::uint32_t wanted) {
+  // Up to `wanted` rows of the request, behind `taken` others of it.
+  std::uint32_t take(const Candidate& request, std::uint32_t wanted, std::uint32_t taken = 0) {
     const std::uint32_t rows = std::min(wanted, left_);
     left_ -= rows;
-    seconds_ += rows * row_seconds(request);
+    seconds_ += limits_.cost.row_seconds * rows +
+                limits_.cost.entry_seconds * pairs_of(request.context + taken, rows);
     answers_ = answers_ || request.answering;
     return rows;
   }
 
   // Likewise of a prompt: only while the step is predicted to stay within its time.
-  std::uint32_t take_prompt(const Candidate& request, std::uint32_t wanted) {
-    const double each = row_seconds(request);
-    if (limits_.step_seconds > 0 && answers_ && each > 0) {
-      const double rows = std::floor((limits_.step_seconds - seconds_) / each);
-      const std::uint32_t least = prompts_ ? 0 : kLeastChunk;
-      wanted = std::min(wanted, static_cast<std::uint32_t>(std::clamp<double>(rows, least, 1e9)));
+  std::uint32_t take_prompt(const Candidate& request, std::uint32_t wanted,
+                            std::uint32_t taken = 0) {
+    if (limits_.step_seconds > 0 && answers_) {
+      const double left = limits_.step_seconds - seconds_;
+      const std::uint32_t rows = rows_within(limits_.cost, request.context + taken, left, wanted);
+      wanted = std::min(wanted, std::max(rows, prompts_ ? 0 : kLeastChunk));
     }
     prompts_ = true;
-    return take(request, wanted);
+    return take(request, wanted, taken);
   }
 
  private:
-  double row_seconds(const Candidate& request) const {
-    return limits_.cost.row_seconds +
-           limits_.cost.entry_seconds * static_cast<double>(request.context);
-  }
-
   const ScheduleLimits& limits_;
   std::uint32_t left_;
   double seconds_;
@@ -61,7 +56,7 @@ std::vector<std::uint32_t> give_rows(std::span<const Candidate> running, RowBudg
   for (std::size_t i = 0; i < running.size(); ++i) {
     if (running[i].answering) continue;
     const std::uint32_t most = std::min(running[i].rows, running[i].chunk);
-    rows[i] += budget.take_prompt(running[i], most - rows[i]);
+    rows[i] += budget.take_prompt(running[i], most - rows[i], rows[i]);
   }
   return rows;
 }
@@ -144,7 +139,7 @@ void admit(std::span<const Candidate> running, std::span<const Candidate> waitin
   std::vector<Share> reserved;
   for (const Candidate& request : running) reserved.push_back({request.id, request.reserve});
   for (const Candidate& next : waiting) {
-    if (reserved.size() >= limits.max_running || budget.left() == 0) return;
+    if (reserved.size() >= limits.max_running || budget.left() == 0 || next.held) return;
     const bool alone = reserved.empty();
     std::uint32_t most = std::min(next.rows, next.chunk);
     reserved.push_back({next.id, next.reserve});

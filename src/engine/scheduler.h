@@ -14,7 +14,10 @@
 //   6. it is paused, and keeps its blocks.
 // Admission.  Strictly in rank order: the first of the waiting starts once what it will need, with
 //   what all running ones will need (Candidate::reserve), fits, after a repack if need be.  When
-//   nothing runs, `least` must fit.
+//   nothing runs, `least` must fit.  Who shares the beginning of a prompt that is being read waits
+//   until it can be shared (Candidate::held).
+// Time.  While somebody answers, prompts get only the rows with which the step is predicted to stay
+//   within `step_seconds`.
 //
 // Bound.  While anything is running the first of them computes at least one row a step, and it is
 // never preempted, restarted or paused for another; so it ends within (rows of its prompt) +
@@ -27,30 +30,12 @@
 #include <span>
 #include <vector>
 
+#include "engine/queue_order.h"
+#include "engine/step_cost.h"
+
 namespace quire::engine {
 
 enum class RequestId : std::uint64_t {};
-
-// Lower rank runs first; equal ranks by id.
-class QueueOrder {
- public:
-  virtual ~QueueOrder() = default;
-  virtual double rank(double submitted_seconds, std::int32_t priority,
-                      std::size_t prompt_tokens) const = 0;
-};
-
-// First come, first served; a level of priority is worth `ageing_seconds` of waiting, so every
-// request overtakes better ones that come late enough.
-class FirstCome final : public QueueOrder {
- public:
-  explicit FirstCome(double ageing_seconds) : ageing_seconds_(ageing_seconds) {}
-  double rank(double submitted_seconds, std::int32_t priority, std::size_t) const override {
-    return submitted_seconds + priority * ageing_seconds_;
-  }
-
- private:
-  double ageing_seconds_;
-};
 
 // What a plan must know of a request.
 struct Candidate {
@@ -63,6 +48,7 @@ struct Candidate {
   bool answering = false;     // its row is of the answer
   bool exact = true;          // no entry was dropped
   bool droppable = true;      // it may be preempted and restarted
+  bool held = false;          // starts when others have read what it shares with them
 };
 
 // Rows of a request.
@@ -81,13 +67,6 @@ class Room {
   virtual bool repack(std::span<const Share>) { return false; }
   // Entries a lane that may be cut from the request for the pool's sake; 0: none.
   virtual double spare(RequestId id) = 0;
-};
-
-// Predicted seconds of a step.
-struct StepCost {
-  double fixed_seconds = 0;
-  double row_seconds = 0;    // each row
-  double entry_seconds = 0;  // each row x entry it attends to
 };
 
 struct ScheduleLimits {

@@ -114,6 +114,20 @@ TEST(ServeTrace, NoTwoPromptsShareTheirFirstToken) {
   }
 }
 
+TEST(ServeTrace, PromptsHaveTheirFirstTokensInCommonAsAsked) {
+  const std::vector<model::Token> words = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+  const PromptMaker maker(words, {}, 3, 8);
+  const std::vector<model::Token> first = maker.make(0, 20), shared(first.begin(), first.begin() + 8);
+  std::set<model::Token> after;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::vector<model::Token> prompt = maker.make(i, 20);
+    ASSERT_EQ(prompt.size(), 20u);
+    EXPECT_TRUE(std::equal(shared.begin(), shared.end(), prompt.begin()));
+    EXPECT_TRUE(after.insert(prompt[8]).second) << "and no more";
+    EXPECT_EQ(maker.make(i, 5), std::vector<model::Token>(shared.begin(), shared.begin() + 5));
+  }
+}
+
 ServedRequest answered(double arrived, double first, double ended, std::uint32_t tokens) {
   return {.arrived = arrived,
           .first_token = first,

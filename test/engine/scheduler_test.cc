@@ -162,11 +162,23 @@ TEST(Scheduler, WhoMayNotBeDroppedIsNot) {
   EXPECT_EQ(rows_of(plan), (Rows{{1, 1}})) << "the pool has the last word on the first";
 }
 
-TEST(Scheduler, APriorityIsWorthSomeWaiting) {
-  const FirstCome order(10);
-  EXPECT_LT(order.rank(5, 0, 1), order.rank(6, 0, 1));
-  EXPECT_LT(order.rank(14, -1, 1), order.rank(5, 0, 1));
-  EXPECT_GT(order.rank(16, -1, 1), order.rank(5, 0, 1)) << "too late to overtake";
+TEST(Scheduler, WhoSharesAPromptBeingReadWaitsForIt) {
+  RowPool pool(1000);
+  Candidate sharing = prompt(2, 40);
+  sharing.held = true;
+  const std::vector<Candidate> running = {prompt(1, 300, 64)};
+  const std::vector<Candidate> waiting = {sharing, prompt(3, 5)};
+  EXPECT_EQ(rows_of(make_plan(running, waiting, {}, pool)), (Rows{{1, 64}})) << "nobody passes it";
+}
+
+TEST(Scheduler, AChunksOwnEntriesCountForItsTime) {
+  RowPool pool(10'000);
+  Candidate reading = prompt(2, 300);
+  reading.context = 100;
+  const std::vector<Candidate> running = {answer(1), reading};
+  // Pairs alone cost: 1 ms each; the answer has 1, a chunk of n 100 n + n (n + 1) / 2.
+  const ScheduleLimits limits{.step_seconds = 2.821, .cost = {0, 0, 0.001}};
+  EXPECT_EQ(rows_of(make_plan(running, {}, limits, pool)), (Rows{{1, 1}, {2, 24}}));
 }
 
 // Requests arriving over time on a small pool; every plan is checked and carried out.
@@ -205,7 +217,8 @@ class Simulation {
   void arrive(std::uint32_t time) {
     auto request = std::make_unique<BlockRequest>();
     request->id = RequestId{all_.size() + 1};
-    request->rank = FirstCome(10).rank(time, static_cast<std::int32_t>(below(5)) - 2, 0);
+    request->rank = FirstCome(10).rank(
+        {.submitted_seconds = double(time), .priority = static_cast<std::int32_t>(below(5)) - 2});
     request->prompt = 1 + below(120);
     request->answer = 1 + below(80);
     if (below(2) == 0) {
