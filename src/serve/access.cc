@@ -87,6 +87,10 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return different == 0;
 }
 
+std::string_view key_of(const Head& head) {
+  return head.authorization.empty() ? std::string_view(head.api_key) : bearer(head.authorization);
+}
+
 std::string host_name(std::string_view host) {
   std::string_view name = host;
   if (host.starts_with('[')) {
@@ -118,8 +122,7 @@ std::optional<Reply> refuse_access(const Access& access, const Head& head, bool 
                        "origin_not_allowed");
   }
   if (open || access.keys.empty()) return {};
-  const std::string_view given =
-      head.authorization.empty() ? std::string_view(head.api_key) : bearer(head.authorization);
+  const std::string_view given = key_of(head);
   if (!given.empty() && key_passes(access, given)) return {};
   Reply reply = error_reply(
       401,

@@ -121,8 +121,9 @@ Connection::Task<void> Connection::complete(Endpoint endpoint) {
   const auto body = std::make_shared<const std::string>(reader_->take_body());
   const auto understood = std::make_shared<Understood>();
   understood->refusal = error_reply(500, "out of memory", "internal");
-  const std::function<void()> work = [&service = service_, endpoint, body, understood] {
-    *understood = understand(service.facts(), service.model(), endpoint, *body);
+  const std::string tenant = service_.tenant(reader_->head());
+  const std::function<void()> work = [&service = service_, endpoint, body, understood, tenant] {
+    *understood = understand(service.facts(), service.model(), endpoint, *body, tenant);
   };
   const bool accepted = co_await on_text_thread(work);
   if (!accepted || service_.draining) {

@@ -77,8 +77,9 @@ Status read_priority(const json& value, Body& body) {
 }
 
 Status read_salt(const json& value, Body& body) {
-  if (Status status = read_text(value, "cache_salt", body.cache_salt); !status.ok()) return status;
-  if (body.cache_salt.empty() || body.cache_salt.size() > kSaltBytesMost) {
+  std::string& salt = body.request.salt;
+  if (Status status = read_text(value, "cache_salt", salt); !status.ok()) return status;
+  if (salt.empty() || salt.size() > kSaltBytesMost) {
     return refuse_field("cache_salt",
                         "not a text of 1 to " + std::to_string(kSaltBytesMost) + " bytes");
   }
@@ -197,6 +198,10 @@ constexpr Field kFields[] = {
      0},
     {"priority", kBoth, read_priority},
     {"cache_salt", kBoth, read_salt},
+    {"cache_prompt", kBoth,
+     [](const json& v, Body& b) {
+       return read_flag(v, "cache_prompt", b.request.prefix_cache);
+     }},
     {"kv", kBoth, read_kv},
 };
 

@@ -29,7 +29,6 @@ struct Body {
   bool stream = false, include_usage = false;
   bool logprobs = false;
   std::uint32_t top_logprobs = 0;  // the likeliest others beside each token
-  std::string cache_salt{};        // who may share a prefix: only those with the same
 };
 
 // Reads every field into `body`.  kInvalidArgument: "FIELD: why"; a field that is not supported is

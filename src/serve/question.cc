@@ -51,7 +51,7 @@ std::vector<engine::Request> repeated(engine::Request request, std::uint32_t cou
 }  // namespace
 
 Understood understand(const Facts& facts, const model::Model& model, Endpoint endpoint,
-                      std::string_view text) {
+                      std::string_view text, const std::string& tenant) {
   const Result<nlohmann::json> object = parse_json(text, facts.limits.body_bytes);
   if (!object.ok()) {
     return refuse(error_reply(400, "body: " + object.status().message(), "invalid_json"));
@@ -60,6 +60,8 @@ Understood understand(const Facts& facts, const model::Model& model, Endpoint en
   body.request.options = facts.defaults;
   if (Status status = read_body(*object, body); !status.ok()) return refuse(refusal_reply(status));
   if (Status status = render(model, body); !status.ok()) return refuse(refusal_reply(status));
+
+  body.request.salt.insert(0, tenant);
 
   const std::size_t prompt = body.request.prompt.size();
   std::uint32_t& answer = body.request.options.max_tokens;

@@ -19,12 +19,13 @@ struct Question {
   std::uint32_t top_logprobs = 0;
 };
 
-// Takes long for long texts.  The refusal has the status 400, and in `error` what to change.
+// `tenant`: whose requests share prefixes with each other alone; all tenants' are as long as each
+// other, or empty.  Takes long for long texts.  The refusal has the status 400, and in `error` what to change.
 struct Understood {
   std::optional<Question> question{};
   Reply refusal{};  // without a question
 };
 Understood understand(const Facts& facts, const model::Model& model, Endpoint endpoint,
-                      std::string_view body);
+                      std::string_view body, const std::string& tenant = {});
 
 }  // namespace quire::serve

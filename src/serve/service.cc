@@ -5,6 +5,8 @@
 #include <ctime>
 #include <utility>
 
+#include "engine/sha256.h"
+
 namespace quire::serve {
 namespace {
 
@@ -74,6 +76,11 @@ std::optional<Reply> Service::refuse(const Head& head) const {
   }
   if (found.entry == nullptr) return error_reply(404, "there is no such path", "not_found");
   return {};
+}
+
+std::string Service::tenant(const Head& head) const {
+  if (options_.access.keys.empty()) return {};
+  return engine::sha256_hex(key_of(head));
 }
 
 Reply Service::slots() {

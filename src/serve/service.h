@@ -55,6 +55,8 @@ class Service {
 
   // Who is not let in, what is not there, what is too large.
   std::optional<Reply> refuse(const Head& head) const;
+  // Whose prefixes the request may share: of every key its own, without keys all are one.
+  std::string tenant(const Head& head) const;
   // A route that needs no thread of another's.
   Reply reply(Route route, const Head& head);
   // A route of texts alone; for the texts' thread.

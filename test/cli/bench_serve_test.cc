@@ -265,6 +265,39 @@ TEST(Serve, ArrivalsAtRandomAndOfAFileAreConserved) {
   }
 }
 
+TEST(Serve, WhatPromptsHaveInCommonIsReadOnce) {
+  const std::vector<std::string> load = {"--requests", "6",  "--concurrency", "2",     "--prompt",
+                                         "80",         "--answer", "4",       "--shared", "50",
+                                         "--budget", "4MiB", "--deterministic", "--json"};
+  const json shared = json::parse(test::quire(serve(load)).out);
+  expect_conserved(shared);
+  // Of 50 tokens the whole blocks of 16, in all prompts but the first.
+  EXPECT_EQ(shared["prefix"]["cached_tokens"], 5 * 48);
+  EXPECT_EQ(shared["prefix"]["prompt_tokens"], 6 * 80);
+  EXPECT_EQ(shared["prefix"]["hit_ratio"], 0.5);
+  EXPECT_EQ(shared["requests"][5]["cached_tokens"], 48);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--prefix-cache", "off"}, {"--shared", "0"}}) {
+    std::vector<std::string> other = load;
+    other.insert(other.end(), more.begin(), more.end());
+    const Ran ran = test::quire(serve(other));
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(json::parse(ran.out)["prefix"]["cached_tokens"], 0) << more[0];
+  }
+}
+
+TEST(Serve, OrdersAndPacesAnswerAll) {
+  const Ran ran = test::quire(serve({"--requests", "8", "--concurrency", "6", "--prompt", "90:60",
+                                     "--answer", "9:4", "--shared", "40", "--max-running", "2",
+                                     "--queue", "cache-aware:eta=0.5", "--step-ms", "5", "--json"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json run = json::parse(ran.out);
+  expect_conserved(run);
+  EXPECT_EQ(run["counts"]["answered"], 8);
+  EXPECT_EQ(run["load"]["queue"], "cache-aware:eta=0.5");
+  EXPECT_EQ(run["load"]["step_ms"], 5);
+}
+
 TEST(Serve, WrongFlagsAreUsageErrors) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--rate", "2", "--concurrency", "3"}, "--rate, --concurrency, --trace: give one of them"},
@@ -273,6 +306,9 @@ TEST(Serve, WrongFlagsAreUsageErrors) {
       {{"--trace", "x", "--requests", "3"}, "--requests: --trace names them all"},
       {{"--keep", "25%"}, "--keep: without --policy"},
       {{"--policy", "best"}, "--policy: no policy \"best\""},
+      {{"--queue", "fifo"}, "--queue: \"fifo\" is none of fcfs, cache-aware"},
+      {{"--prefix-cache", "yes"}, "--prefix-cache: \"yes\" is none of on, off"},
+      {{"--step-ms", "-1"}, "--step-ms: \"-1\" is not a number from 0 to"},
       {{"--limit-ttft", "nan"}, "--limit-ttft: \"nan\""},
   };
   for (const auto& [arguments, message] : cases) {

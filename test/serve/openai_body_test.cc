@@ -51,6 +51,7 @@ TEST(OpenAiBody, EveryFieldReachesTheEngine) {
                           {"logprobs", 2},
                           {"priority", -3},
                           {"cache_salt", "tenant"},
+                          {"cache_prompt", false},
                           {"user", "u"},
                           {"metadata", {{"a", "b"}}},
                           {"suffix", nullptr},
@@ -72,7 +73,8 @@ TEST(OpenAiBody, EveryFieldReachesTheEngine) {
   EXPECT_TRUE(body.stream && body.include_usage && body.logprobs && body.max_tokens_given);
   EXPECT_EQ(body.top_logprobs, 2u);
   EXPECT_EQ(body.request.priority, -3);
-  EXPECT_EQ(body.cache_salt, "tenant");
+  EXPECT_EQ(body.request.salt, "tenant");
+  EXPECT_FALSE(body.request.prefix_cache);
   ASSERT_TRUE(options.policy);
   EXPECT_EQ(options.policy->name, "h2o");
   EXPECT_EQ(engine::to_string(options.keep), "25%");
@@ -136,6 +138,7 @@ TEST(OpenAiBody, ARefusalNamesItsField) {
       {"seed", -1, "seed: -1 is not"},
       {"priority", 1001, "priority: 1001 is not a whole number from -1000 to 1000"},
       {"cache_salt", "", "cache_salt: not a text of 1 to 256 bytes"},
+      {"cache_prompt", 1, "cache_prompt: 1 is not true or false"},
       {"stream_options", {{"include_usage", true}}, "stream_options: only with \"stream\": true"},
       {"stream_options", {{"other", 1}}, "stream_options.other: not supported"},
       {"echo", true, "echo: true is not supported"},

@@ -1,0 +1,67 @@
+#include "engine/prefix_use.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::engine {
+
+PrefixUse::PrefixUse(Cache& cache, const std::vector<Token>& tokens, const Needs& needs,
+                     std::string salt, std::string off)
+    : cache_(cache),
+      tokens_(tokens),
+      needs_(needs),
+      salt_(std::move(salt)),
+      off_(cache.options().prefix.hash ? std::move(off) : name_of(PrefixEnd::kDisabled)) {}
+
+void PrefixUse::turn_off(std::string why) {
+  expect_no_more();
+  off_ = std::move(why);
+}
+
+void PrefixUse::look(std::uint32_t count) {
+  if (!on()) return;
+  const PrefixMatch match = cache_.lookup(text(count), needs_);
+  looked_ = count;
+  found_ = match.usable;
+  end_ = match.end;
+  // Marked anew before the old mark goes, so that nothing is unmarked between.
+  const std::uint32_t before = std::exchange(expected_, 0);
+  if (found_ > 0) expected_ = cache_.expect(text(found_));
+  if (before > 0) cache_.unexpect(text(before));
+}
+
+void PrefixUse::expect_no_more() {
+  const std::uint32_t before = std::exchange(expected_, 0);
+  if (before > 0) cache_.unexpect(text(before));
+}
+
+std::string PrefixUse::reason() const {
+  if (!on()) return off_;
+  return end_ == PrefixEnd::kLastRows ? std::string() : name_of(end_);
+}
+
+std::uint32_t PrefixUse::most(std::uint32_t prompt) const {
+  if (!on() || needs_.tap == Tap::kAllRows || needs_.future != 0) return 0;
+  const std::uint32_t rows = needs_.tap == Tap::kLastRows ? std::max(1u, needs_.window) : 1;
+  return prompt - std::min(prompt, rows);
+}
+
+Result<SequenceId> PrefixUse::start(std::uint32_t& reused) {
+  reused = 0;
+  if (found() == 0) return cache_.start(needs_);
+  const Result<PrefixStart> begun = cache_.start_with_prefix(needs_, text(looked_), found_);
+  if (!begun.ok()) return begun.status();
+  reused = begun->reused;
+  return begun->sequence;
+}
+
+void PrefixUse::leave(SequenceId sequence, std::uint32_t count) {
+  // A sequence that is gone, or has lost entries, leaves nothing.
+  if (on() && count > 0) static_cast<void>(cache_.index(sequence, text(count)).ok());
+}
+
+void PrefixUse::forget(std::uint32_t count) {
+  if (on() && count > 0) cache_.forget(text(count));
+}
+
+}  // namespace quire::engine
