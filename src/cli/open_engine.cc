@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "engine/budget.h"
 #include "engine/generate.h"
+#include "engine/sha256.h"
 
 namespace quire::cli {
 namespace {
@@ -33,6 +34,12 @@ Result<Isa> isa_of_environment() {
   return Status(Code::kInvalidArgument, "QUIRE_ISA=" + std::string(name) + " is none of " + all);
 }
 
+// What K and V of a token depend on, beside what the cache knows.
+std::string identity_of(const model::ModelInfo& info) {
+  return info.name + '\n' + info.architecture + '\n' + info.quantization + '\n' +
+         std::to_string(info.parameters) + '\n' + std::to_string(info.file_bytes);
+}
+
 Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelInfo& info,
                                    const Tuning& tuning) {
   const Result<Isa> isa = isa_of_environment();
@@ -45,7 +52,8 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
                        .isa = *isa,
                        .chunk_kernels = !flags.deterministic,
                        .attend_chunk_rows = tuning.attend_chunk_rows,
-                       .reclaim = reclaim_of(flags.reclaim)};
+                       .reclaim = reclaim_of(flags.reclaim),
+                       .prefix = {.hash = engine::sha256, .identity = identity_of(info)}};
   if (flags.budget.empty()) {
     const std::uint32_t context =
         flags.context == 0 ? info.context : std::min(flags.context, info.context);

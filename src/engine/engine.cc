@@ -36,14 +36,21 @@ class Loop final : public Engine, private Room {
   bool repack(std::span<const Share> shares) override;
   double spare(RequestId id) override;
 
+  using Queue = std::map<Rank, Owned>;
+
   double now() const { return options_.clock ? options_.clock() : steady_seconds(); }
   Generation* find(RequestId id) const;
+  Rank place_of(const Generation& request) const;
+  void look_ahead();
+  bool held(const Generation& request) const;
+  StepCost cost() const;
   Plan plan();
   void change(const Plan& plan);
   void preempt(RequestId id);
   void cut(const Plan& plan);
   void admit(const Plan& plan);
   void compute(std::vector<Work> work);
+  void observe(std::span<const Work> work, double seconds);
   Status forward(std::span<const Work> work);
   void refused(Generation& request, Status status);
   bool make_way(Generation& request);
@@ -55,13 +62,14 @@ class Loop final : public Engine, private Room {
   model::Model& model_;
   Cache& cache_;
   const EngineOptions options_;
-  const FirstCome first_come_;
-  const QueueOrder& order_;
+  const std::shared_ptr<const QueueOrder> order_;
   const std::size_t entry_bytes_;  // K and V of one token
   ScheduleLimits limits_;
   std::vector<model::Token> ends_;  // end-of-generation tokens
-  std::map<Rank, Owned> waiting_;
-  std::map<Rank, Owned> running_;
+  Queue waiting_;
+  Queue running_;
+  StepFit fit_;
+  std::uint64_t prefix_changes_ = 0;  // of the cache, when who waits last looked
   bool dense_ = false;                  // a repack for the running plan found nothing to free
   std::vector<Generation*> looked_at_;  // of the running plan: the running, then some waiting
   std::vector<float> logits_;           // [chunk of a step][vocabulary]
@@ -75,13 +83,12 @@ Loop::Loop(model::Model& model, Cache& cache, EngineOptions options)
     : model_(model),
       cache_(cache),
       options_(std::move(options)),
-      first_come_(options_.ageing_seconds),
-      order_(options_.order != nullptr ? *options_.order : first_come_),
+      order_(options_.order ? options_.order
+                            : std::make_shared<const FirstCome>(options_.ageing_seconds)),
       entry_bytes_(kv_bytes_per_token(cache.options())) {
   limits_ = {.max_rows = cache.options().max_rows,
              .max_running = std::min(options_.max_running, cache.options().max_rows),
-             .step_seconds = options_.step_seconds,
-             .cost = options_.cost};
+             .step_seconds = options_.step_seconds};
   const auto vocabulary = static_cast<model::Token>(model.info().vocabulary);
   for (model::Token token = 0; token < vocabulary; ++token) {
     if (model.is_end(token)) ends_.push_back(token);
@@ -105,11 +112,24 @@ Result<RequestId> Loop::submit(Request request) {
                            : model::Sampler::create(model_, options.sampler);
   if (!sampler.ok()) return sampler.status();
   const RequestId id{next_id_++};
-  const double submitted = now();
-  const Rank rank(order_.rank(submitted, request.priority, request.prompt.size()), id);
-  waiting_[rank] = std::make_unique<Generation>(model_, cache_, ends_, id, std::move(request),
-                                                *std::move(sampler), submitted);
+  auto owned = std::make_unique<Generation>(model_, cache_, ends_, id, std::move(request),
+                                            *std::move(sampler), now(), options_.prefix_cache);
+  owned->look(options_.look_ahead);
+  const Rank place = place_of(*owned);
+  waiting_[place] = std::move(owned);
   return id;
+}
+
+// Of a request that waits, by what it would have to read.
+Rank Loop::place_of(const Generation& request) const {
+  const Candidate next = request.candidate(0);
+  const StepCost cost = this->cost();
+  const Queued queued{.submitted_seconds = request.submitted(),
+                      .priority = request.request().priority,
+                      .prompt_tokens = request.request().prompt.size(),
+                      .prefill_seconds = cost.row_seconds * next.rows +
+                                         cost.entry_seconds * pairs_of(next.context, next.rows)};
+  return {order_->rank(queued), request.id()};
 }
 
 Generation* Loop::find(RequestId id) const {
@@ -180,7 +200,8 @@ std::vector<Segment> Loop::segments(std::span<const Share> shares) {
   return segments;
 }
 
-// A waiting request is given an empty sequence to ask about; plan() takes it back.
+// A waiting request is given a sequence to ask about, behind what is cached of its prompt; plan()
+// takes it back.
 bool Loop::fits(std::span<const Share> shares) {
   for (const Share& share : shares) {
     const auto request = std::ranges::find(looked_at_, share.id, &Generation::id);
@@ -203,13 +224,43 @@ double Loop::spare(RequestId id) {
   return (*request)->spare(running_.size() == 1);
 }
 
+// Who waits looks again at what it would find, when that may have changed; where the order goes by
+// it, each gets its new place.
+void Loop::look_ahead() {
+  const PrefixStats prefix = cache_.stats().prefix;
+  const std::uint64_t changes = prefix.entered + prefix.evicted;
+  if (std::exchange(prefix_changes_, changes) == changes) return;
+  for (const auto& [rank, request] : waiting_) request->look(options_.look_ahead);
+  if (!order_->by_prefill()) return;
+  Queue waiting;
+  for (auto& [rank, request] : waiting_) {
+    const Rank place = place_of(*request);
+    waiting[place] = std::move(request);
+  }
+  waiting_ = std::move(waiting);
+}
+
+// Whether it shares what another ahead of it is reading.
+bool Loop::held(const Generation& request) const {
+  return std::ranges::any_of(looked_at_, [&](const Generation* other) {
+    return other != &request && request.gains_by(*other);
+  });
+}
+
+StepCost Loop::cost() const {
+  return options_.cost.known() ? options_.cost : fit_.cost();
+}
+
 Plan Loop::plan() {
   looked_at_.clear();
   dense_ = false;
+  look_ahead();
+  if (limits_.step_seconds > 0) limits_.cost = cost();
   std::vector<Candidate> candidates;
   const auto look_at = [&](Generation& request) {
-    looked_at_.push_back(&request);
     candidates.push_back(request.candidate(options_.reserve_tokens));
+    candidates.back().held = !request.sequence() && held(request);
+    looked_at_.push_back(&request);
   };
   for (const auto& [rank, request] : running_) look_at(*request);
   for (const auto& [rank, request] : waiting_) {
@@ -229,8 +280,12 @@ void Loop::preempt(RequestId id) {
   const auto victim =
       std::ranges::find_if(running_, [id](const auto& entry) { return entry.second->id() == id; });
   ++(victim->second->candidate(0).exact ? stats_.preemptions : stats_.restarts);
-  victim->second->preempt();
-  waiting_.insert(running_.extract(victim));
+  Owned request = std::move(victim->second);
+  running_.erase(victim);
+  request->preempt();
+  request->look(options_.look_ahead);
+  const Rank place = place_of(*request);
+  waiting_[place] = std::move(request);
 }
 
 // Once; the plan is made again until the rows fit.
@@ -259,7 +314,7 @@ void Loop::change(const Plan& plan) {
       return preempt(plan.target);
     case Plan::Change::kRefuse: {
       Generation& request = *find(plan.target);
-      if (request.stream_instead()) return;
+      if (request.stop_sharing() || request.stream_instead()) return;
       request.end(Finish::kError,
                   {Code::kOutOfMemory, "its prompt does not fit what is free of the budget"});
       return;
@@ -272,7 +327,12 @@ void Loop::admit(const Plan& plan) {
   for (const RequestId id : plan.admitted) {
     const auto next = std::ranges::find_if(
         waiting_, [id](const auto& entry) { return entry.second->id() == id; });
-    next->second->admitted(time);
+    Generation& request = *next->second;
+    if (request.prefix().on() && !request.begun()) {
+      stats_.prefix_queries += request.request().prompt.size();
+      stats_.prefix_hits += request.prefix().found();
+    }
+    request.admitted(time);
     running_.insert(waiting_.extract(next));
   }
 }
@@ -322,11 +382,24 @@ Status Loop::forward(std::span<const Work> work) {
       });
 }
 
+void Loop::observe(std::span<const Work> work, double seconds) {
+  double rows = 0, pairs = 0;
+  bool prompts = false;
+  for (const Work& share : work) {
+    const Candidate candidate = share.request->candidate(0);
+    rows += share.rows;
+    pairs += pairs_of(candidate.context, share.rows);
+    prompts = prompts || !candidate.answering;
+  }
+  fit_.observe(rows, pairs, prompts, seconds);
+}
+
 // A step that is refused is computed in halves, down to the request that it is refused for.
 void Loop::compute(std::vector<Work> work) {
   // Of those that made way for others nothing is left to compute.
   std::erase_if(work, [](const Work& share) { return !share.request->sequence(); });
   if (work.empty()) return;
+  const double begin = now();
   Status status = forward(work);
   if (!status.ok() && work.size() > 1) {
     const auto middle = work.begin() + static_cast<std::ptrdiff_t>(work.size() / 2);
@@ -337,6 +410,7 @@ void Loop::compute(std::vector<Work> work) {
   if (!status.ok()) return refused(*work[0].request, std::move(status));
   const std::size_t width = model_.info().vocabulary;
   const double time = now();
+  observe(work, time - begin);
   for (std::size_t i = 0; i < work.size(); ++i) {
     Generation& request = *work[i].request;
     const bool answers = request.candidate(0).answering;
@@ -367,7 +441,7 @@ bool Loop::make_way(Generation& request) {
     return true;
   }
   // Alone, and what was there before has cut the pool's slabs up: read again into an empty pool.
-  if (running_.size() == 1 && request.candidate(0).droppable && request.may_begin_anew()) {
+  if (running_.size() == 1 && request.candidate(0).droppable && request.begin_anew()) {
     preempt(request.id());
     return true;
   }

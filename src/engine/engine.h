@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/generate.h"
@@ -32,8 +33,11 @@ struct Request {
   Overflow on_overflow = Overflow::kRefuse;
   std::int32_t priority = 0;    // lower runs first; -1000 to 1000
   double deadline_seconds = 0;  // after submit(); then it ends as Finish::kCancelled.  0: none
+  // Whether it may begin behind what others have computed, and leave what it computes.
+  bool prefix_cache = true;
+  std::string salt{};  // it shares only with requests of the same salt
   // The prompt continues this sequence, started with the policy's needs; it stays the caller's, and
-  // the request is never preempted.
+  // the request is never preempted, and shares nothing.
   std::optional<SequenceId> sequence{};
   // The end of every accepted request, whatever came of it, exactly once.
   std::function<void(RequestId id, const Answer& answer)> on_done{};
@@ -57,12 +61,16 @@ struct EngineOptions {
   // Prompt rows are given out only while the step is predicted to stay within this, so that answers
   // keep their pace; 0: no limit.
   double step_seconds = 0;
-  StepCost cost{};
+  StepCost cost{};  // all zero: fitted to the steps as they come
+  // Prompts begin behind what is cached of them (quire/prefix.h; CacheOptions::prefix), and leave
+  // what they computed, answers as well.
+  bool prefix_cache = true;
+  bool look_ahead = true;  // what who waits will find is evicted last; false: to compare with
   // Bytes that repacking may copy between two steps, as a share of those attention reads in one,
   // beside those the step wrote; 0: nothing is repacked.
   double repack_share = 0.02;
   std::function<double()> clock{};    // seconds, monotonic; null: the steady clock
-  const QueueOrder* order = nullptr;  // null: FirstCome(ageing_seconds)
+  std::shared_ptr<const QueueOrder> order{};  // null: FirstCome(ageing_seconds)
   std::function<void(const StepReport&)> on_step{};
 };
 
@@ -75,6 +83,8 @@ struct EngineStats {
   std::uint64_t preemptions = 0, restarts = 0, pauses = 0;  // pauses: rows that found no room
   std::uint64_t repacks = 0;  // for want of room, beside those that follow a step
   std::uint64_t cuts = 0;     // reviews of requests with Keep::kPool because the pool was full
+  // Tokens of prompts that began, of those that may share; and those of them that were cached.
+  std::uint64_t prefix_queries = 0, prefix_hits = 0;
 };
 
 class Engine {

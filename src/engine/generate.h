@@ -65,7 +65,9 @@ struct KvReport {
   double tokens_kept_mean = 0;
   std::uint32_t tokens_kept_min = 0;
   std::uint64_t entries_dropped = 0;
-  std::uint32_t cached_tokens = 0;
+  std::uint32_t cached_tokens = 0;  // of the prompt: not computed, as others had
+  // Why not more, in a word (quire/prefix.h; off, streamed, no-room); empty: nothing was missing.
+  std::string cache_miss_reason{};
   // Times the sequence was dropped for others and recomputed from its tokens: changes no token.
   std::uint32_t preemptions = 0;
   // The same happened after evictions: what was dropped then may not be what was dropped before.

@@ -10,7 +10,7 @@ namespace quire::engine {
 
 Generation::Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
                        RequestId id, Request request, std::unique_ptr<model::Sampler> sampler,
-                       double submitted)
+                       double submitted, bool share)
     : model_(model),
       cache_(cache),
       ends_(ends),
@@ -20,15 +20,21 @@ Generation::Generation(const model::Model& model, Cache& cache, std::span<const 
       sampler_(std::move(sampler)),
       stop_(options().stop),
       tokens_(request_.prompt),
+      prefix_(cache, tokens_, reviewer_.needs(), request_.salt,
+              !share                   ? "disabled"
+              : request_.prefix_cache ? ""
+                                      : "off"),
       prompt_(static_cast<std::uint32_t>(request_.prompt.size())),
       sequence_(request_.sequence),
       submitted_(submitted) {
   if (sequence_) {
+    prefix_.turn_off("continued");
     base_ = cache_.stats(*sequence_)->tokens_seen;
     whole_ = !reviewer_.active() || reviewer_.fits(*sequence_, prompt_);
   } else {
     whole_ = !reviewer_.active() || prompt_ <= cache_.tokens_that_fit(reviewer_.needs());
   }
+  if (!whole_) prefix_.turn_off("streamed");
   answer_.prompt_tokens = prompt_;
 }
 
@@ -105,14 +111,47 @@ double Generation::spare(bool alone) const {
 bool Generation::stream_instead() {
   if (!whole_ || !reviewer_.active() || request_.on_overflow != Overflow::kStream) return false;
   whole_ = false;
+  prefix_.turn_off("streamed");
+  read_ = 0;
   return true;
+}
+
+// --- the prefix cache, while it waits ---
+
+// What was answered is read again as well, unless a policy must see it as an answer.
+void Generation::look(bool expect) {
+  if (sequence_ || !prefix_.on()) return;
+  prefix_.look(reviewer_.active() ? prompt_ : static_cast<std::uint32_t>(tokens_.size()),
+               expect);
+  read_ = prefix_.found();
+}
+
+bool Generation::stop_sharing() {
+  const bool shared = prefix_.found() > 0;
+  if (!shared) return false;
+  drop();
+  prefix_.turn_off("no-room");
+  read_ = 0;
+  return true;
+}
+
+bool Generation::gains_by(const Generation& other) const {
+  const bool may = prefix_.on() && other.prefix_.on() && prefix_.salt() == other.prefix_.salt();
+  if (!may || !other.reading()) return false;
+  const std::uint32_t block = cache_.options().block_tokens;
+  if (read_ < other.read_ / block * block) return false;  // what it has read was not to be had
+  const auto end = other.tokens_.begin() + other.prompt_;
+  const auto common = std::mismatch(tokens_.begin(), tokens_.end(), other.tokens_.begin(), end);
+  const auto alike = static_cast<std::uint32_t>(common.first - tokens_.begin());
+  const std::uint32_t shared = std::min(alike / block * block, prefix_.most(prompt_));
+  return shared > read_ && 2 * (shared - read_) >= unread();
 }
 
 // --- its sequence ---
 
 Status Generation::start() {
   if (sequence_) return {};
-  const Result<SequenceId> fresh = cache_.start(reviewer_.needs());
+  const Result<SequenceId> fresh = prefix_.start(read_);
   if (!fresh.ok()) return fresh.status();
   sequence_ = *fresh;
   return {};
@@ -124,7 +163,10 @@ void Generation::drop() {
 }
 
 void Generation::admitted(double now) {
+  prefix_.expect_no_more();
   if (begun_) return;
+  answer_.kv.cached_tokens = request_.sequence ? 0 : read_;
+  if (!request_.sequence) answer_.kv.cache_miss_reason = prefix_.reason();
   begun_ = true;
   started_ = now;
   answer_.queue_seconds = now - submitted_;
@@ -132,9 +174,20 @@ void Generation::admitted(double now) {
 
 void Generation::preempt() {
   ++(reviewer_.dropped() ? restarts_ : preemptions_);
+  leave_prefix();
   drop();
   read_ = 0;
   reviewer_.restart();
+}
+
+bool Generation::begin_anew() {
+  if (std::exchange(anew_, true)) return false;
+  if (prefix_.on()) prefix_.turn_off("no-room");
+  return true;
+}
+
+void Generation::leave_prefix() {
+  if (sequence_ && !reviewer_.dropped()) prefix_.leave(*sequence_, read_);
 }
 
 Status Generation::cut(std::size_t missing_bytes, bool alone) {
@@ -174,6 +227,7 @@ void Generation::computed(std::uint32_t rows, std::span<float> logits, double no
     if (read_ == prompt_) answer_.prefill_seconds = now - started_;
     if (options().on_prompt) options().on_prompt(read_, prompt_);
   }
+  if (of_prompt) leave_prefix();
   if (Status status = review(); !status.ok()) return end(Finish::kError, std::move(status));
   if (unread() == 0) sample(logits, now);
 }
@@ -235,6 +289,11 @@ void Generation::close() {
   if (!stop_.stopped()) {
     emit(stop_.push(letters_.finish()));
     emit(stop_.finish());
+  }
+  if (answer_.error.code() == Code::kNumeric) {
+    prefix_.forget(prompt_);
+  } else {
+    leave_prefix();
   }
   KvReport& kv = answer_.kv;
   kv.policy = options().policy ? options().policy->name : "none";

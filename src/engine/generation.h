@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/prefix_use.h"
 #include "engine/reviewer.h"
 #include "engine/stop_text.h"
 #include "engine/utf8.h"
@@ -20,9 +21,10 @@ namespace quire::engine {
 class Generation {
  public:
   // REQUIRES: check() accepted the request.  `ends`: the model's end-of-generation tokens.
+  // `share`: prefixes, if the request agrees.
   Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
              RequestId id, Request request, std::unique_ptr<model::Sampler> sampler,
-             double submitted);
+             double submitted, bool share);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -44,14 +46,29 @@ class Generation {
   // Whether the request can go on by reading its prompt in pieces that are cut.
   bool stream_instead();
 
+  // --- the prefix cache, while it waits ---
+  // Finds what it need not compute: its next start() begins behind that.  PrefixUse::look has
+  // `expect`.
+  void look(bool expect);
+  // What a start holds, and copies, it can do without: from now on it computes everything.  False:
+  // it held nothing.
+  bool stop_sharing();
+  // Whether the other is about to compute at least half of what this one would otherwise: then it
+  // is soon to be found.
+  bool gains_by(const Generation& other) const;
+  const PrefixUse& prefix() const { return prefix_; }
+  std::uint32_t unread() const { return static_cast<std::uint32_t>(tokens_.size()) - read_; }
+
   // --- its sequence ---
   std::optional<SequenceId> sequence() const { return sequence_; }
   Status start();             // an empty one, if it has none
   void drop();                // unless it is the caller's
   void admitted(double now);  // its first rows are about to run
+  bool begun() const { return begun_; }
   void preempt();             // to be read again
-  // True once: a request that found no room although it is alone is not read again for ever.
-  bool may_begin_anew() { return !std::exchange(anew_, true); }
+  // Once: a request that found no room although it is alone is not read again for ever.  It shares
+  // nothing then, as what others left may lie where room is missing.
+  bool begin_anew();
   Status cut(std::size_t missing_bytes, bool alone);
   std::uint32_t read() const { return read_; }
   // Rows of its tokens that were computed before and are to be computed again.
@@ -78,13 +95,13 @@ class Generation {
 
  private:
   const GenerateOptions& options() const { return request_.options; }
-  std::uint32_t unread() const { return static_cast<std::uint32_t>(tokens_.size()) - read_; }
   std::uint32_t answer_left() const { return options().max_tokens - answer_.completion_tokens; }
   bool reading() const { return read_ < prompt_; }
   std::uint32_t next_rows() const;
   std::uint32_t growth(std::uint32_t reserve_tokens) const;
   std::uint32_t window_rows(std::uint32_t rows) const;
   std::uint32_t least_entries(bool alone) const;
+  void leave_prefix();  // what was computed, for others
   Status review();
   void sample(std::span<float> logits, double now);
   void say(std::string_view bytes);
@@ -101,6 +118,7 @@ class Generation {
   StopText stop_;
 
   std::vector<model::Token> tokens_;  // prompt, then answer; positions are `base_` higher
+  PrefixUse prefix_;
   std::uint32_t base_ = 0;            // of a sequence that the prompt continues: its length
   const std::uint32_t prompt_;        // tokens of the prompt
   std::uint32_t read_ = 0;            // tokens whose rows are in the cache

@@ -18,7 +18,7 @@ void PrefixUse::turn_off(std::string why) {
   off_ = std::move(why);
 }
 
-void PrefixUse::look(std::uint32_t count) {
+void PrefixUse::look(std::uint32_t count, bool expect) {
   if (!on()) return;
   const PrefixMatch match = cache_.lookup(text(count), needs_);
   looked_ = count;
@@ -26,7 +26,7 @@ void PrefixUse::look(std::uint32_t count) {
   end_ = match.end;
   // Marked anew before the old mark goes, so that nothing is unmarked between.
   const std::uint32_t before = std::exchange(expected_, 0);
-  if (found_ > 0) expected_ = cache_.expect(text(found_));
+  if (expect && found_ > 0) expected_ = cache_.expect(text(found_));
   if (before > 0) cache_.unexpect(text(before));
 }
 

@@ -25,9 +25,9 @@ class PrefixUse {
   const std::string& salt() const { return salt_; }
 
   // --- while it waits ---
-  // Finds what of the first `count` tokens, as a prompt, need not be computed.  While it is
-  // expected, it is evicted only when nothing else is left.
-  void look(std::uint32_t count);
+  // Finds what of the first `count` tokens, as a prompt, need not be computed.  With `expect` it is
+  // evicted only when nothing else is left.
+  void look(std::uint32_t count, bool expect);
   void expect_no_more();
   // By the last look(): tokens found, and why not more; "" when only rows are missing that must be
   // computed anyway.

@@ -6,6 +6,14 @@ namespace quire::serve {
 
 using json = nlohmann::ordered_json;
 
+namespace {
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(text);
+}
+
+}  // namespace
+
 json kv_json(const engine::KvReport& kv) {
   return {{"mode", kv.policy == "none" ? "exact" : "lossy"},
           {"lossy", kv.lossy},
@@ -28,7 +36,7 @@ json kv_json(const engine::KvReport& kv) {
             {"statistic", nullptr},
             {"threshold", nullptr}}},
           {"cached_tokens", kv.cached_tokens},
-          {"cache_miss_reason", nullptr},
+          {"cache_miss_reason", text_or_null(kv.cache_miss_reason)},
           {"preemptions", kv.preemptions},
           {"restarted", kv.restarted},
           {"truncated_tokens", 0}};
@@ -40,7 +48,7 @@ json error_object(const Status& status, const std::string& param) {
   return {{"message", status.message()},
           {"type", status.code() == Code::kInvalidArgument ? "invalid_request_error" : "error"},
           {"code", code},
-          {"param", param.empty() ? json(nullptr) : json(param)}};
+          {"param", text_or_null(param)}};
 }
 
 json error_json(const Status& status) {

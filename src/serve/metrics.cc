@@ -74,6 +74,7 @@ void Metrics::answered(const engine::Answer& answer, std::uint32_t max_tokens, b
   ++finished_[aborted ? "abort" : finish_reason(answer.finish)];
   prompt_tokens_ += answer.prompt_tokens;
   cached_tokens_ += answer.kv.cached_tokens;
+  if (!answer.kv.cache_miss_reason.empty()) ++misses_[answer.kv.cache_miss_reason];
   answer_tokens_ += answer.completion_tokens;
   if (answer.kv.lossy) ++lossy_[kind_of(answer.kv.policy)];
   if (answer.kv.entries_dropped > 0) {
@@ -140,9 +141,6 @@ void Metrics::write_work(MetricText& out, const EngineState& state) const {
   out.counter("prompt_tokens", "Tokens of prompts answered", real(prompt_tokens_), Also::kVllm);
   out.counter("prompt_tokens_cached", "Of those: not computed, as the cache had them",
               real(cached_tokens_), Also::kVllm);
-  out.counter("prefix_cache_queries", "Tokens looked up in the prefix cache", real(prompt_tokens_),
-              Also::kVllm);
-  out.counter("prefix_cache_hits", "Of those: found", real(cached_tokens_), Also::kVllm);
   out.counter("prompt_tokens_recomputed", "Rows computed again after a preemption or a restart",
               real(state.engine.recomputed_rows), Also::kVllm);
   out.counter("generation_tokens", "Tokens of answers", real(answer_tokens_), Also::kVllm);
@@ -166,6 +164,21 @@ void Metrics::write_work(MetricText& out, const EngineState& state) const {
   const MovesReport& moves = state.cache.moves;
   out.counter("repack_moves", "Entries that repacking moved", real(moves.entries));
   out.counter("repack_blocks_freed", "Blocks that it gave back", real(moves.blocks));
+}
+
+void Metrics::write_prefixes(MetricText& out, const EngineState& state) const {
+  const PrefixStats& prefix = state.cache.prefix;
+  out.counter("prefix_cache_queries", "Tokens of prompts that began, looked up in the prefix cache",
+              real(state.engine.prefix_queries), Also::kVllm);
+  out.counter("prefix_cache_hits", "Of those: found", real(state.engine.prefix_hits), Also::kVllm);
+  out.counter("cache_miss_reason", "Prompts of which not all was found, by why",
+              by("reason", misses_));
+  out.gauge("prefix_cache_units", "Blocks of tokens that are cached for prompts to come",
+            real(prefix.units));
+  out.gauge("prefix_cache_bytes", "What only they hold: given up when it is needed",
+            real(prefix.bytes));
+  out.counter("prefix_cache_entered", "Of those blocks: that came", real(prefix.entered));
+  out.counter("prefix_cache_evictions", "Of those blocks: that made way", real(prefix.evicted));
 }
 
 void Metrics::write_times(MetricText& out) const {
@@ -193,6 +206,7 @@ std::string Metrics::text(const EngineState& state, std::uint32_t connections, b
   write_state(out, state);
   out.gauge("http_connections", "Open connections", connections);
   write_work(out, state);
+  write_prefixes(out, state);
   write_times(out);
   return out.text();
 }

@@ -37,10 +37,12 @@ class Metrics {
  private:
   void write_state(MetricText& out, const EngineState& state) const;
   void write_work(MetricText& out, const EngineState& state) const;
+  void write_prefixes(MetricText& out, const EngineState& state) const;
   void write_times(MetricText& out) const;
 
   mutable std::mutex mutex_;
   std::uint64_t prompt_tokens_ = 0, cached_tokens_ = 0, answer_tokens_ = 0;
+  std::map<std::string, std::uint64_t> misses_;  // by reason
   std::uint64_t rejected_ = 0, disconnected_ = 0, slow_ = 0;
   std::map<std::string, std::uint64_t> finished_;         // by finish reason
   std::map<std::string, std::uint64_t> http_;             // by class of status

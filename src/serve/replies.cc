@@ -132,6 +132,7 @@ Reply props_reply(const Facts& facts) {
              {"kv",
               {{"budget_bytes", facts.budget_bytes},
                {"tokens_fit", facts.tokens_fit},
+               {"prefix_cache", facts.prefix_cache},
                {"policy", lossy ? facts.defaults.policy->name : "none"},
                {"keep", lossy ? engine::to_string(facts.defaults.keep) : "all"}}}});
 }

@@ -257,6 +257,7 @@ Result<Facts> facts_of(const model::Model& model, const Cache& cache,
               .running = options.engine.max_running,
               .answers = options.limits.answers,
               .chat = *chat,
+              .prefix_cache = options.engine.prefix_cache && cache.options().prefix.hash != nullptr,
               .defaults = options.defaults,
               .limits = options.limits};
   return facts;

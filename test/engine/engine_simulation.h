@@ -10,11 +10,13 @@
 
 #include "engine/engine.h"
 #include "engine/hash_model.h"
+#include "engine/sha256.h"
 
 namespace quire::test {
 
 struct SimulationCounts {
   std::uint64_t requests = 0, finished = 0, compared = 0, moved = 0;
+  std::uint64_t begun_cached = 0, evicted = 0;  // prompts that began behind units; units
   engine::EngineStats engine;
   void add(const engine::EngineStats& stats) {
     engine.preemptions += stats.preemptions;
@@ -63,21 +65,27 @@ class EngineSimulation {
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
   static std::unique_ptr<Cache> cache(std::size_t budget, std::uint32_t block_tokens,
-                                      std::uint32_t max_rows, Reclaim reclaim = Reclaim::kWhole) {
+                                      std::uint32_t max_rows, Reclaim reclaim = Reclaim::kWhole,
+                                      bool prefixes = false) {
+    PrefixOptions prefix;
+    if (prefixes) prefix.hash = engine::sha256;
     Result<std::unique_ptr<Cache>> opened = Cache::open({.layers = hash_attention(),
                                                          .budget_bytes = budget,
                                                          .block_tokens = block_tokens,
                                                          .max_rows = max_rows,
                                                          .reclaim = reclaim,
-                                                         .repack = {.watermark = 1}});
+                                                         .repack = {.watermark = 1},
+                                                         .prefix = std::move(prefix)});
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     return *std::move(opened);
   }
 
   void open() {
     block_tokens_ = below(2) == 0 ? 8 : 16;
+    prefixes_ = below(2) == 0;
+    for (std::vector<model::Token>& stem : stems_) stem = words(100);
     cache_ = cache((std::size_t{64} + below(100)) << 10, block_tokens_, 1 + below(64),
-                   below(3) == 0 ? Reclaim::kWhole : Reclaim::kRepack);
+                   below(3) == 0 ? Reclaim::kWhole : Reclaim::kRepack, prefixes_);
     EXPECT_TRUE(model_.attach(*cache_).ok());
     if (below(3) == 0) {
       model_.refuse = [this](std::size_t) { return below(20) == 0; };
@@ -91,8 +99,10 @@ class EngineSimulation {
     options.on_step = [this](const engine::StepReport& report) { watch(report); };
     if (below(4) == 0) {
       options.step_seconds = 1 + below(8);
-      options.cost = {1, 0.125, 0};
+      if (below(2) == 0) options.cost = {1, 0.125, 0};
     }
+    options.look_ahead = below(4) != 0;
+    if (below(4) == 0) options.order = *engine::make_queue_order("cache-aware", 10);
     Result<std::unique_ptr<engine::Engine>> opened =
         engine::Engine::open(model_, *cache_, std::move(options));
     ASSERT_TRUE(opened.ok());
@@ -106,18 +116,43 @@ class EngineSimulation {
     return *make_policy(kPolicies[below(4)]);
   }
 
+  std::vector<model::Token> words(std::uint32_t count) {
+    std::vector<model::Token> words(count);
+    for (model::Token& token : words) token = static_cast<model::Token>(below(kHashPoison));
+    return words;
+  }
+
+  // Like others up to somewhere, or a conversation that goes on.
+  void begin_alike(Sent& sent, engine::Request& request) {
+    std::vector<model::Token> stem = stems_[below(3)];
+    if (!sent_.empty() && below(3) == 0) {
+      const Sent& before = *sent_[below(static_cast<std::uint32_t>(sent_.size()))];
+      stem = before.prompt;
+      stem.insert(stem.end(), before.tokens.begin(), before.tokens.end());
+      std::erase(stem, kHashPoison);
+    }
+    stem.resize(below(static_cast<std::uint32_t>(stem.size()) + 1));
+    sent.prompt.insert(sent.prompt.begin(), stem.begin(), stem.end());
+    request.prefix_cache = below(8) != 0;
+    if (below(6) == 0) request.salt = "other";
+  }
+
   engine::Request request(Sent& sent) {
     engine::Request request;
-    sent.prompt.resize(1 + below(below(4) == 0 ? 300 : 60));
-    for (model::Token& token : sent.prompt) token = static_cast<model::Token>(below(kHashPoison));
+    sent.prompt = words(1 + below(below(4) == 0 ? 300 : 60));
+    if (prefixes_) begin_alike(sent, request);
     sent.poisoned = below(12) == 0;
-    if (sent.poisoned)
-      sent.prompt[below(static_cast<std::uint32_t>(sent.prompt.size()))] = kHashPoison;
+    if (sent.poisoned) {
+      // The model does not see it in rows that it need not compute; the last it always does.
+      const auto last = static_cast<std::uint32_t>(sent.prompt.size()) - 1;
+      sent.prompt[prefixes_ ? last : below(last + 1)] = kHashPoison;
+    }
     engine::GenerateOptions& options = sent.options;
     options.max_tokens = below(120);
     options.stop_at_end = below(4) == 0;
     options.min_tokens = below(3) == 0 ? below(20) : 0;
-    options.chunk = 1 + below(64);
+    constexpr std::uint32_t kChunks[] = {1, 7, 16, 100, 512};
+    options.chunk = prefixes_ ? kChunks[below(5)] : 1 + below(64);
     if (below(5) == 0) options.stop = {"AB", "Q"};
     if (below(2) == 0) {
       options.policy = policy();
@@ -195,6 +230,9 @@ class EngineSimulation {
   }
 
   void finish() {
+    counts_.evicted += cache_->stats().prefix.evicted;
+    cache_->forget();
+    EXPECT_EQ(cache_->stats().prefix.units, 0u);
     EXPECT_EQ(held_bytes(), empty_bytes()) << "blocks were not given back";
     counts_.moved += cache_->stats().moves.entries;
     cache_->check_invariants();
@@ -232,6 +270,8 @@ class EngineSimulation {
         EXPECT_FALSE(sent.poisoned) << "somebody else failed for it";
     }
     ++counts_.finished;
+    counts_.begun_cached += answer.kv.cached_tokens > 0 ? 1 : 0;
+    EXPECT_LT(answer.kv.cached_tokens, answer.prompt_tokens);
     if (!sent.options.policy) {
       EXPECT_FALSE(answer.kv.lossy || answer.kv.restarted);
     }
@@ -261,6 +301,8 @@ class EngineSimulation {
   SimulationCounts& counts_;
   HashModel model_;
   std::uint32_t block_tokens_ = 16;
+  bool prefixes_ = false;
+  std::vector<model::Token> stems_[3];
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<engine::Engine> engine_;
   std::multimap<std::uint32_t, std::uint32_t> arrivals_;

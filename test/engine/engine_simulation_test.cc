@@ -26,6 +26,8 @@ TEST(EngineSimulation, EveryRequestEndsAndNoneHurtsAnother) {
   EXPECT_GT(counts.engine.pauses, 100u);
   EXPECT_GT(counts.engine.cuts, 100u);
   EXPECT_GT(counts.moved, 100u);
+  EXPECT_GT(counts.begun_cached, 100u);
+  EXPECT_GT(counts.evicted, 100u);
   EXPECT_GT(counts.engine.cancelled, 100u);
   EXPECT_GT(counts.engine.failed, 100u);
 }

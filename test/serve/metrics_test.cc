@@ -24,6 +24,7 @@ engine::Answer answer_of(engine::Finish finish, std::uint32_t tokens) {
   answer.first_token_seconds = 3;
   answer.decode_seconds = 4;
   answer.kv.cached_tokens = 64;
+  answer.kv.cache_miss_reason = "differs";
   return answer;
 }
 
@@ -43,6 +44,9 @@ TEST(Metrics, CountWhatWasAnswered) {
   EngineState state;
   state.engine.running = 2;
   state.engine.preemptions = 3;
+  state.engine.prefix_queries = 700;
+  state.engine.prefix_hits = 350;
+  state.cache.prefix = {.units = 9, .bytes = 4096, .entered = 20, .evicted = 11};
   state.cache.budget_bytes = 1000;
   state.cache.used_bytes = 250;
   const std::string text = metrics.text(state, 8, false);
@@ -51,7 +55,13 @@ TEST(Metrics, CountWhatWasAnswered) {
   EXPECT_EQ(sample(text, "quire:http_connections"), 8);
   EXPECT_EQ(sample(text, "quire:num_preemptions_total"), 3);
   EXPECT_EQ(sample(text, "quire:prompt_tokens_total"), 500);
-  EXPECT_EQ(sample(text, "quire:prefix_cache_hits_total"), 320);
+  EXPECT_EQ(sample(text, "quire:prompt_tokens_cached_total"), 320);
+  EXPECT_EQ(sample(text, "quire:prefix_cache_queries_total"), 700);
+  EXPECT_EQ(sample(text, "quire:prefix_cache_hits_total"), 350);
+  EXPECT_EQ(sample(text, "quire:prefix_cache_units"), 9);
+  EXPECT_EQ(sample(text, "quire:prefix_cache_bytes"), 4096);
+  EXPECT_EQ(sample(text, "quire:prefix_cache_evictions_total"), 11);
+  EXPECT_EQ(sample(text, "quire:cache_miss_reason_total{reason=\"differs\"}"), 5);
   EXPECT_EQ(sample(text, "quire:generation_tokens_total"), 20);
   EXPECT_EQ(sample(text, "quire:request_success_total{finished_reason=\"stop\"}"), 2);
   EXPECT_EQ(sample(text, "quire:request_success_total{finished_reason=\"abort\"}"), 1);
