@@ -41,6 +41,7 @@ class Loop final : public Engine, private Room {
   double now() const { return options_.clock ? options_.clock() : steady_seconds(); }
   Generation* find(RequestId id) const;
   Rank place_of(const Generation& request) const;
+  std::uint64_t prefix_changes() const;
   void look_ahead();
   bool held(const Generation& request) const;
   StepCost cost() const;
@@ -64,12 +65,12 @@ class Loop final : public Engine, private Room {
   const EngineOptions options_;
   const std::shared_ptr<const QueueOrder> order_;
   const std::size_t entry_bytes_;  // K and V of one token
+  const Sharing sharing_;
   ScheduleLimits limits_;
   std::vector<model::Token> ends_;  // end-of-generation tokens
   Queue waiting_;
   Queue running_;
   StepFit fit_;
-  std::uint64_t prefix_changes_ = 0;  // of the cache, when who waits last looked
   bool dense_ = false;                  // a repack for the running plan found nothing to free
   std::vector<Generation*> looked_at_;  // of the running plan: the running, then some waiting
   std::vector<float> logits_;           // [chunk of a step][vocabulary]
@@ -85,7 +86,10 @@ Loop::Loop(model::Model& model, Cache& cache, EngineOptions options)
       options_(std::move(options)),
       order_(options_.order ? options_.order
                             : std::make_shared<const FirstCome>(options_.ageing_seconds)),
-      entry_bytes_(kv_bytes_per_token(cache.options())) {
+      entry_bytes_(kv_bytes_per_token(cache.options())),
+      sharing_(!options_.prefix_cache ? Sharing::kNone
+               : options_.look_ahead  ? Sharing::kExpect
+                                      : Sharing::kShare) {
   limits_ = {.max_rows = cache.options().max_rows,
              .max_running = std::min(options_.max_running, cache.options().max_rows),
              .step_seconds = options_.step_seconds};
@@ -113,8 +117,8 @@ Result<RequestId> Loop::submit(Request request) {
   if (!sampler.ok()) return sampler.status();
   const RequestId id{next_id_++};
   auto owned = std::make_unique<Generation>(model_, cache_, ends_, id, std::move(request),
-                                            *std::move(sampler), now(), options_.prefix_cache);
-  owned->look(options_.look_ahead);
+                                            *std::move(sampler), now(), sharing_);
+  owned->look(prefix_changes());
   const Rank place = place_of(*owned);
   waiting_[place] = std::move(owned);
   return id;
@@ -224,14 +228,24 @@ double Loop::spare(RequestId id) {
   return (*request)->spare(running_.size() == 1);
 }
 
-// Who waits looks again at what it would find, when that may have changed; where the order goes by
-// it, each gets its new place.
-void Loop::look_ahead() {
+// Another number whenever other units are cached.
+std::uint64_t Loop::prefix_changes() const {
   const PrefixStats prefix = cache_.stats().prefix;
-  const std::uint64_t changes = prefix.entered + prefix.evicted;
-  if (std::exchange(prefix_changes_, changes) == changes) return;
-  for (const auto& [rank, request] : waiting_) request->look(options_.look_ahead);
-  if (!order_->by_prefill()) return;
+  return prefix.entered + prefix.evicted;
+}
+
+// Who waits looks again at what it would find, when that may have changed: those who may start soon,
+// or where the order goes by it all, and each gets its new place.
+void Loop::look_ahead() {
+  const bool by_prefill = order_->by_prefill();
+  const std::uint64_t changes = prefix_changes();
+  std::size_t left = by_prefill ? waiting_.size() : std::size_t{2} * limits_.max_running;
+  bool changed = false;
+  for (const auto& [rank, request] : waiting_) {
+    if (left-- == 0) break;
+    changed |= request->look(changes);
+  }
+  if (!changed || !by_prefill) return;
   Queue waiting;
   for (auto& [rank, request] : waiting_) {
     const Rank place = place_of(*request);
@@ -283,7 +297,7 @@ void Loop::preempt(RequestId id) {
   Owned request = std::move(victim->second);
   running_.erase(victim);
   request->preempt();
-  request->look(options_.look_ahead);
+  request->look(prefix_changes());
   const Rank place = place_of(*request);
   waiting_[place] = std::move(request);
 }
@@ -328,11 +342,12 @@ void Loop::admit(const Plan& plan) {
     const auto next = std::ranges::find_if(
         waiting_, [id](const auto& entry) { return entry.second->id() == id; });
     Generation& request = *next->second;
-    if (request.prefix().on() && !request.begun()) {
-      stats_.prefix_queries += request.request().prompt.size();
-      stats_.prefix_hits += request.prefix().found();
-    }
+    const bool first = !request.begun();
     request.admitted(time);
+    if (first && request.prefix().on()) {
+      stats_.prefix_queries += request.answer().prompt_tokens;
+      stats_.prefix_hits += request.answer().kv.cached_tokens;
+    }
     running_.insert(waiting_.extract(next));
   }
 }

@@ -10,7 +10,7 @@ namespace quire::engine {
 
 Generation::Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
                        RequestId id, Request request, std::unique_ptr<model::Sampler> sampler,
-                       double submitted, bool share)
+                       double submitted, Sharing sharing)
     : model_(model),
       cache_(cache),
       ends_(ends),
@@ -20,13 +20,11 @@ Generation::Generation(const model::Model& model, Cache& cache, std::span<const 
       sampler_(std::move(sampler)),
       stop_(options().stop),
       tokens_(request_.prompt),
-      prefix_(cache, tokens_, reviewer_.needs(), request_.salt,
-              !share                   ? "disabled"
-              : request_.prefix_cache ? ""
-                                      : "off"),
+      prefix_(cache, tokens_, reviewer_.needs(), request_.salt, sharing),
       prompt_(static_cast<std::uint32_t>(request_.prompt.size())),
       sequence_(request_.sequence),
       submitted_(submitted) {
+  if (!request_.prefix_cache) prefix_.turn_off("off");
   if (sequence_) {
     prefix_.turn_off("continued");
     base_ = cache_.stats(*sequence_)->tokens_seen;
@@ -119,11 +117,12 @@ bool Generation::stream_instead() {
 // --- the prefix cache, while it waits ---
 
 // What was answered is read again as well, unless a policy must see it as an answer.
-void Generation::look(bool expect) {
-  if (sequence_ || !prefix_.on()) return;
-  prefix_.look(reviewer_.active() ? prompt_ : static_cast<std::uint32_t>(tokens_.size()),
-               expect);
+bool Generation::look(std::uint64_t changes) {
+  if (sequence_ || !prefix_.on() || looked_at_ == changes) return false;
+  looked_at_ = changes;
+  prefix_.look(reviewer_.active() ? prompt_ : static_cast<std::uint32_t>(tokens_.size()));
   read_ = prefix_.found();
+  return true;
 }
 
 bool Generation::stop_sharing() {
@@ -176,13 +175,14 @@ void Generation::preempt() {
   ++(reviewer_.dropped() ? restarts_ : preemptions_);
   leave_prefix();
   drop();
+  looked_at_.reset();
   read_ = 0;
   reviewer_.restart();
 }
 
 bool Generation::begin_anew() {
   if (std::exchange(anew_, true)) return false;
-  if (prefix_.on()) prefix_.turn_off("no-room");
+  prefix_.turn_off("no-room");
   return true;
 }
 

@@ -21,10 +21,10 @@ namespace quire::engine {
 class Generation {
  public:
   // REQUIRES: check() accepted the request.  `ends`: the model's end-of-generation tokens.
-  // `share`: prefixes, if the request agrees.
+  // `sharing`: of prefixes, if the request agrees.
   Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
              RequestId id, Request request, std::unique_ptr<model::Sampler> sampler,
-             double submitted, bool share);
+             double submitted, Sharing sharing);
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
@@ -47,9 +47,9 @@ class Generation {
   bool stream_instead();
 
   // --- the prefix cache, while it waits ---
-  // Finds what it need not compute: its next start() begins behind that.  PrefixUse::look has
-  // `expect`.
-  void look(bool expect);
+  // Finds what it need not compute: its next start() begins behind that.  `changes`: another number
+  // whenever other units are cached.  False: it knows already.
+  bool look(std::uint64_t changes);
   // What a start holds, and copies, it can do without: from now on it computes everything.  False:
   // it held nothing.
   bool stop_sharing();
@@ -119,6 +119,7 @@ class Generation {
 
   std::vector<model::Token> tokens_;  // prompt, then answer; positions are `base_` higher
   PrefixUse prefix_;
+  std::optional<std::uint64_t> looked_at_;  // changes() of the last look
   std::uint32_t base_ = 0;            // of a sequence that the prompt continues: its length
   const std::uint32_t prompt_;        // tokens of the prompt
   std::uint32_t read_ = 0;            // tokens whose rows are in the cache

@@ -6,19 +6,23 @@
 namespace quire::engine {
 
 PrefixUse::PrefixUse(Cache& cache, const std::vector<Token>& tokens, const Needs& needs,
-                     std::string salt, std::string off)
+                     std::string salt, Sharing sharing)
     : cache_(cache),
       tokens_(tokens),
       needs_(needs),
       salt_(std::move(salt)),
-      off_(cache.options().prefix.hash ? std::move(off) : name_of(PrefixEnd::kDisabled)) {}
+      sharing_(sharing) {
+  const bool possible = sharing != Sharing::kNone && cache.options().prefix.hash;
+  if (!possible) off_ = name_of(PrefixEnd::kDisabled);
+}
 
 void PrefixUse::turn_off(std::string why) {
+  if (!on()) return;
   expect_no_more();
   off_ = std::move(why);
 }
 
-void PrefixUse::look(std::uint32_t count, bool expect) {
+void PrefixUse::look(std::uint32_t count) {
   if (!on()) return;
   const PrefixMatch match = cache_.lookup(text(count), needs_);
   looked_ = count;
@@ -26,7 +30,7 @@ void PrefixUse::look(std::uint32_t count, bool expect) {
   end_ = match.end;
   // Marked anew before the old mark goes, so that nothing is unmarked between.
   const std::uint32_t before = std::exchange(expected_, 0);
-  if (expect && found_ > 0) expected_ = cache_.expect(text(found_));
+  if (sharing_ == Sharing::kExpect && found_ > 0) expected_ = cache_.expect(text(count));
   if (before > 0) cache_.unexpect(text(before));
 }
 

@@ -9,25 +9,26 @@
 
 namespace quire::engine {
 
+// kExpect: and what is found by who waits is evicted only when nothing else is left.
+enum class Sharing : std::uint8_t { kNone, kShare, kExpect };
+
 class PrefixUse {
  public:
-  // `tokens`: of the request, its prompt first; they may only grow, and outlive this.  `off`: why
-  // there is nothing to find or to leave; empty: there may be.
+  // `tokens`: of the request, its prompt first; they may only grow, and outlive this.
   PrefixUse(Cache& cache, const std::vector<Token>& tokens, const Needs& needs, std::string salt,
-            std::string off);
+            Sharing sharing);
   ~PrefixUse() { expect_no_more(); }
   PrefixUse(const PrefixUse&) = delete;
   PrefixUse& operator=(const PrefixUse&) = delete;
 
   bool on() const { return off_.empty(); }
-  // From now on there is nothing to find or to leave.
+  // From now on there is nothing to find or to leave; `why` is the reason() unless there was one.
   void turn_off(std::string why);
   const std::string& salt() const { return salt_; }
 
   // --- while it waits ---
-  // Finds what of the first `count` tokens, as a prompt, need not be computed.  With `expect` it is
-  // evicted only when nothing else is left.
-  void look(std::uint32_t count, bool expect);
+  // Finds what of the first `count` tokens, as a prompt, need not be computed.
+  void look(std::uint32_t count);
   void expect_no_more();
   // By the last look(): tokens found, and why not more; "" when only rows are missing that must be
   // computed anyway.
@@ -53,7 +54,8 @@ class PrefixUse {
   const std::vector<Token>& tokens_;
   const Needs needs_;
   const std::string salt_;
-  std::string off_;
+  const Sharing sharing_;
+  std::string off_;  // why there is nothing to find or to leave; empty: there may be
   PrefixKeys keys_{};
   std::uint32_t looked_ = 0, found_ = 0;
   std::uint32_t expected_ = 0;

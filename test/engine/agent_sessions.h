@@ -42,6 +42,7 @@ class AgentSessions {
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     cache_ = *std::move(opened);
     EXPECT_TRUE(model_.attach(*cache_).ok());
+    sharing_ = options.prefix_cache;
     options.max_running = load.max_running;
     options.reserve_tokens = load.answer_tokens;
     options.clock = [this] { return model_.seconds; };
@@ -140,7 +141,7 @@ class AgentSessions {
   AgentNumbers numbers() {
     const engine::EngineStats stats = engine_->stats();
     EXPECT_EQ(stats.finished, load_.agents * load_.turns);
-    EXPECT_EQ(stats.prefix_queries, prompts_);
+    EXPECT_EQ(stats.prefix_queries, sharing_ ? prompts_ : 0);
     EXPECT_EQ(stats.prefix_hits, cached_);
     if (stats.preemptions == 0) {
       EXPECT_EQ(stats.prompt_rows, prompts_ - cached_) << "cached or computed, nothing between";
@@ -159,6 +160,7 @@ class AgentSessions {
   }
 
   const AgentLoad load_;
+  bool sharing_ = true;
   HashModel model_;
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<engine::Engine> engine_;

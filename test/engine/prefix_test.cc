@@ -142,7 +142,8 @@ TEST(Prefix, OfManyAtOnceTheFirstReadsForAll) {
     std::vector<RequestId> ids;
     for (std::uint32_t i = 0; i < 8; ++i) ids.push_back(bench.submit(prompt, 10));
     bench.engine->run_until_idle();
-    EXPECT_EQ(bench.engine->stats().prompt_rows, 200 + 7 * 1u) << chunk;
+    // The others what is behind the last whole block of 16.
+    EXPECT_EQ(bench.engine->stats().prompt_rows, 200 + 7 * 8u) << chunk;
     for (const RequestId id : ids) EXPECT_EQ(bench.answers[id].tokens, alone(prompt, 10));
   }
 }
@@ -231,12 +232,12 @@ TEST(Prefix, WhoeverDoesNotShareFindsAndLeavesNothing) {
   salted.salt = "b";
   EXPECT_EQ(bench.ask(salted).kv.cached_tokens, 0u);
   // Nor do they wait for each other.
-  Request other = bench.request(prompt_of(300), 5);
+  Request other = bench.request(prompt_of(30, 5), 5);
   bench.submit(other);
   other.salt = "c";
   bench.submit(other);
   bench.engine->step();
-  EXPECT_EQ(bench.engine->stats().prefix_hits, 79u);
+  EXPECT_EQ(bench.engine->stats().running, 2u);
 }
 
 TEST(Prefix, PoliciesComputeTheRowsTheyMustSee) {
@@ -245,8 +246,8 @@ TEST(Prefix, PoliciesComputeTheRowsTheyMustSee) {
     std::uint32_t cached;  // of 100
     const char* reason;
   };
-  for (const Case& one : {Case{"sink-recency:sinks=2,recent=6", 99, ""},
-                          Case{"knorm:sinks=2,recent=6", 99, ""},
+  for (const Case& one : {Case{"sink-recency:sinks=2,recent=6", 96, "cold"},
+                          Case{"knorm:sinks=2,recent=6", 96, "cold"},
                           Case{"snapkv:window=24,sinks=2,recent=6", 76, ""},
                           Case{"h2o:sinks=2,recent=6", 0, "all-rows"}}) {
     SCOPED_TRACE(one.policy);
