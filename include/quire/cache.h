@@ -110,7 +110,7 @@ struct Segment {
 struct ShrinkReport {
   std::uint64_t entries_before = 0;   // live entries over all lanes of full-attention layers
   std::uint64_t entries_dropped = 0;  // of those
-  std::uint64_t bytes_freed = 0;      // given back to the pool by this review
+  std::uint64_t bytes_freed = 0;      // given back to the pool by this review, or left to prefix units
 };
 
 // Moves of a repack, planned or installed.
@@ -126,8 +126,8 @@ struct SequenceStats {
   double tokens_kept_mean = 0;        // live entries / lanes, full-attention layers
   std::uint32_t tokens_kept_min = 0;  // smallest lane, full-attention layers
   std::uint64_t entries_dropped = 0;  // by policies, over all lanes and time
-  std::size_t bytes = 0;              // blocks and tables this sequence alone holds
-  std::size_t bytes_shared = 0;       // blocks it shares with another sequence or a prefix unit
+  std::size_t bytes = 0;              // blocks and tables no other sequence holds
+  std::size_t bytes_shared = 0;       // blocks it shares with another sequence
   std::uint64_t blocks = 0;           // it reads or holds, over all lanes, shared ones included
   double waste = 0;                   // 1 - mean share of live slots, but for those still filling
 };

@@ -41,10 +41,10 @@ struct PrefixOptions {
 // given with any text: what does not belong to it is computed anew.
 struct PrefixKeys {
   struct Unit {
-    std::uint64_t fingerprint = 0;  // of salt and tokens up to the unit's end
+    std::uint64_t fingerprint = 0;  // of the salt and all tokens up to the unit's end
     Digest key{};
   };
-  std::vector<Unit> units{};
+  std::vector<Unit> units{};  // [0] of the salt alone, then one for each unit
 };
 
 struct PrefixText {
@@ -78,7 +78,7 @@ struct PrefixMatch {
   std::vector<PrefixSegment> segments{};
   std::uint32_t usable = 0;  // tokens that start_with_prefix() would not compute; not only whole units
   PrefixEnd end = PrefixEnd::kDisabled;  // why not more
-};
+};  // without a hash: no segments
 
 struct PrefixStart {
   SequenceId sequence{};
@@ -92,7 +92,7 @@ struct PrefixStats {
   std::uint64_t hits = 0;       // sequences that began behind units and committed a step
   std::uint64_t hit_tokens = 0;  // that those did not compute
   std::uint64_t entered = 0;    // units, since open()
-  std::uint64_t evicted = 0;    // likewise, to make room
+  std::uint64_t evicted = 0;    // likewise, to make room or by forget()
 };
 
 }  // namespace quire

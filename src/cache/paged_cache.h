@@ -4,6 +4,7 @@
 //   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
 //   queries.cc  sequences, room, counts     show.cc     a lane as a policy sees it
 //   taps.cc     sums for policies, undo     moves.cc    repacking: plan, copy, install
+//   prefix.cc   names and the calls of the prefix cache
 //   expectation.cc   what queries to come will find, what values are worth to the output
 #pragma once
 
@@ -25,6 +26,8 @@ namespace quire {
 
 // Names the field that is wrong.
 Status check_options(const CacheOptions& options);
+// What K and V of these tokens depend on beside them, as one digest.  REQUIRES: valid options.
+PrefixNaming prefix_naming(const CacheOptions& options);
 
 class PagedCache final : public Cache {
  public:
@@ -33,6 +36,15 @@ class PagedCache final : public Cache {
   Result<SequenceId> start(const Needs& needs) override;
   Result<SequenceId> fork(SequenceId parent) override;
   Status drop(SequenceId sequence) override;
+
+  PrefixMatch lookup(const PrefixText& text, const Needs& needs) const override;
+  Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,
+                                        std::uint32_t most) override;
+  Result<std::uint32_t> index(SequenceId sequence, const PrefixText& text) override;
+  void forget(const PrefixText& text) override;
+  void forget() override;
+  std::uint32_t expect(const PrefixText& text) override;
+  void unexpect(const PrefixText& text) override;
 
   Status begin(std::span<const Segment> segments) override;
   void append(std::uint32_t layer, const float* k, const float* v, std::uint32_t part,
@@ -111,6 +123,7 @@ class PagedCache final : public Cache {
                      ShownLane& lane);
   void weigh_values(const Sequence& sequence, std::uint32_t layer);
   Status check_shapes(const Needs& needs) const;
+  Status check_needs(const Needs& needs) const;
   void show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
                  const Needs& needs, ShownLane& lane);
 

@@ -26,15 +26,19 @@ Status PagedCache::check_lane(std::uint32_t layer, std::uint32_t head) const {
   return {};
 }
 
-Result<SequenceId> PagedCache::start(const Needs& needs) {
-  if (const Status status = between_steps("start"); !status.ok()) return status;
+Status PagedCache::check_needs(const Needs& needs) const {
   if (needs.per_head && needs.tap != Tap::kLastRows) {
-    return Status(Code::kInvalidArgument, "needs.per_head: only with Tap::kLastRows");
+    return {Code::kInvalidArgument, "needs.per_head: only with Tap::kLastRows"};
   }
   if (needs.state && needs.tap == Tap::kNone) {
-    return Status(Code::kInvalidArgument, "needs.state: not without a tap");
+    return {Code::kInvalidArgument, "needs.state: not without a tap"};
   }
-  if (const Status status = check_shapes(needs); !status.ok()) return status;
+  return check_shapes(needs);
+}
+
+Result<SequenceId> PagedCache::start(const Needs& needs) {
+  if (const Status status = between_steps("start"); !status.ok()) return status;
+  if (const Status status = check_needs(needs); !status.ok()) return status;
   const Sequence* sequence = tables_.start(needs);
   if (sequence == nullptr) return out_of_room("start", 1);
   return sequence->id;
@@ -77,8 +81,7 @@ std::size_t PagedCache::bytes_needed(std::span<const Segment> segments) const {
 }
 
 std::size_t PagedCache::bytes_free() const {
-  const PoolBytes bytes = pool_.bytes();
-  return bytes.budget / pool_.slab_bytes() * pool_.slab_bytes() - bytes.committed;
+  return pool_.free_slabs(Idle::kGone) * pool_.slab_bytes();
 }
 
 std::uint32_t PagedCache::tokens_that_fit(const Needs& needs) const {
@@ -139,7 +142,9 @@ Status PagedCache::evict(SequenceId id, std::uint32_t layer, std::uint32_t head,
     return {Code::kInvalidArgument, "positions: " + std::to_string(positions[next]) +
                                         " is not live in the lane, or not ascending"};
   }
-  if (!tables_.retain(**sequence, at, kept)) return out_of_room("evict", 1);
+  while (!tables_.retain(**sequence, at, kept)) {  // the table of a window layer's lane
+    if (!tables_.evict_prefix(PartUse::kExpected)) return out_of_room("evict", 1);
+  }
   tables_.settle(**sequence);
   return {};
 }
@@ -163,7 +168,8 @@ CacheStats PagedCache::stats() const {
           .peak_bytes = bytes.peak,
           .headroom_bytes = tables_.headroom_bytes(),
           .moves = moved_,
-          .sequences = tables_.sequence_count()};
+          .sequences = tables_.sequence_count(),
+          .prefix = tables_.prefix_stats()};
 }
 
 Result<SequenceStats> PagedCache::stats(SequenceId id) const {

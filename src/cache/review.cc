@@ -268,8 +268,8 @@ Result<ShrinkReport> PagedCache::shrink(SequenceId id, const Policy& policy, std
   if (policy.needs.anew) tables_.clear_sums(sequence);
   tables_.settle(sequence);
   const PoolBytes after = pool_.bytes();
-  const std::size_t used_before = before.blocks + before.arrays;
-  const std::size_t used_after = after.blocks + after.arrays;
+  const std::size_t used_before = before.blocks + before.arrays - before.idle;
+  const std::size_t used_after = after.blocks + after.arrays - after.idle;
   report.bytes_freed = used_before > used_after ? used_before - used_after : 0;
   return report;
 }

@@ -41,13 +41,8 @@ void Demand::add_nodes(std::size_t count) {
 
 SlabNeed Demand::need() const {
   const std::size_t spread = slabs(BlockPlacing::kSpread, false);
-  if (spread <= free_slabs()) return {spread, BlockPlacing::kSpread};
+  if (spread <= pool_.free_slabs(idle_)) return {spread, BlockPlacing::kSpread};
   return {slabs(BlockPlacing::kPacked, false), BlockPlacing::kPacked};
-}
-
-std::size_t Demand::free_slabs() const {
-  const PoolBytes bytes = pool_.bytes();
-  return bytes.budget / pool_.slab_bytes() - bytes.committed / pool_.slab_bytes();
 }
 
 std::size_t Demand::slabs(BlockPlacing placing, bool empty) const {
@@ -57,7 +52,7 @@ std::size_t Demand::slabs(BlockPlacing placing, bool empty) const {
     if (blocks.whole_slabs + blocks.rest == 0) continue;
     const FormatId format{static_cast<std::uint8_t>(f)};
     const std::size_t per_slab = pool_.blocks_per_slab(format);
-    const std::size_t room = empty ? 0 : pool_.acquirable(format) - free_slabs() * per_slab;
+    const std::size_t room = empty ? 0 : pool_.block_room(format, idle_);
     const bool spread = placing == BlockPlacing::kSpread;
     const std::size_t whole = spread ? blocks.whole_slabs : 0;
     const std::size_t rest = blocks.rest + (spread ? 0 : blocks.whole_slabs * per_slab);
@@ -80,7 +75,7 @@ std::size_t Demand::array_slabs(bool empty) const {
   }
   // A slab is left for the next only when an array does not fit its rest.
   const std::size_t sure = pool_.array_slab_bytes() - (largest_ - kBlockGrain);
-  const std::size_t room = empty ? 0 : pool_.array_room(largest_);
+  const std::size_t room = empty ? 0 : pool_.array_room(largest_, idle_);
   return arrays_ > room ? (arrays_ - room + sure - 1) / sure : 0;
 }
 

@@ -22,7 +22,8 @@ struct SlabNeed {
 // What must be allocated, before it is known where.
 class Demand {
  public:
-  Demand(const Pool& pool, const Geometry& geometry) : pool_(pool), geometry_(geometry) {}
+  Demand(const Pool& pool, const Geometry& geometry, Idle idle = Idle::kThere)
+      : pool_(pool), geometry_(geometry), idle_(idle) {}
 
   void add_extents(std::uint32_t group, std::size_t count);
   void add_blocks(std::uint32_t group, std::size_t count) { of_format(group).rest += count; }
@@ -36,6 +37,7 @@ class Demand {
   // Slabs that the pool must still give; spread, if that many are free.  Never too few: with that
   // many slabs free everything added here can be allocated, in any order.
   SlabNeed need() const;
+  Idle idle() const { return idle_; }
 
  private:
   struct Blocks {
@@ -44,12 +46,12 @@ class Demand {
   };
 
   Blocks& of_format(std::uint32_t group);
-  std::size_t free_slabs() const;
   std::size_t slabs(BlockPlacing placing, bool empty) const;
   std::size_t array_slabs(bool empty) const;
 
   const Pool& pool_;
   const Geometry& geometry_;
+  const Idle idle_;
   std::array<Blocks, Pool::kFormatsMax> formats_{};  // by FormatId
   std::size_t arrays_ = 0;                           // bytes, as charged
   std::size_t nodes_ = 0;                            // of them, those of nodes

@@ -17,7 +17,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t grain) {
 }
 
 std::uint32_t array_slab_grains(std::uint32_t slab_grains) {
-  const std::size_t bitmap_bytes = 2 * words_of(slab_grains) * sizeof(std::uint64_t);
+  const std::size_t bitmap_bytes = 3 * words_of(slab_grains) * sizeof(std::uint64_t);
   return slab_grains -
          static_cast<std::uint32_t>(round_up(bitmap_bytes, kBlockGrain) / kBlockGrain);
 }
@@ -57,7 +57,8 @@ Pool::State::State(Memory& region, std::size_t bytes_per_slab)
       slabs(region.bytes() / bytes_per_slab),
       free_slabs(words_of(slab_count())),
       free_count(slab_count()),
-      holes(hole_bin(array_grains) + 1) {
+      holes(hole_bin(array_grains) + 1),
+      array_bits(words_of(slab_grains)) {
   write_range(free_slabs.data(), 0, slab_count(), true);
   formats.reserve(kFormatsMax);
 }
@@ -130,7 +131,7 @@ std::uint32_t Pool::State::take_run(std::uint32_t count) {
 void Pool::State::give_back(std::uint32_t first, std::uint32_t count) {
   for (std::uint32_t index = first; index < first + count; ++index) {
     slabs[index].owner = kOwnerNone;
-    slabs[index].live = slabs[index].hint = 0;
+    slabs[index].live = slabs[index].hint = slabs[index].idle = 0;
   }
   write_range(free_slabs.data(), first, first + count, true);
   free_count += count;
@@ -175,6 +176,7 @@ BlockId Pool::acquire(FormatId id) {
   QUIRE_CHECK(slot < format.slots);
   slab.hint = slot / 64;
   bits[slot / 64] &= bits[slot / 64] - 1;
+  s.count_idle(index, false);
   ++slab.live;
   ++format.live;
   --format.room;
@@ -232,6 +234,7 @@ void Pool::release(BlockId block) {
   const State::Place place = s.find(block);
   Slab& slab = s.slabs[place.slab];
   BlockFormat& format = *place.format;
+  QUIRE_CHECK(slab.idle < slab.live);
   --format.live;
   if (--slab.live == 0) {
     format.room -= format.slots - 1;
@@ -239,6 +242,7 @@ void Pool::release(BlockId block) {
     s.give_back(place.slab, 1);
     return;
   }
+  s.count_idle(place.slab, true);
   ++format.room;
   s.block_bits(place.slab, format)[place.slot / 64] |= std::uint64_t{1} << (place.slot % 64);
   slab.hint = std::min(slab.hint, place.slot / 64);
@@ -257,7 +261,38 @@ FormatId Pool::format_of(BlockId block) const {
   return FormatId{state_->slabs[place.slab].owner};
 }
 
+// --- idle ---
+
+void Pool::State::count_idle(std::uint32_t index, bool counted) {
+  const Slab& slab = slabs[index];
+  if (slab.idle == 0 || slab.idle != slab.live) return;
+  const std::size_t count = slab.owner == kOwnerRunHead ? slab.hint : 1;
+  idle_slabs += counted ? count : 0 - count;
+  if (slab.owner < formats.size()) formats[slab.owner].idle_slabs += counted ? count : 0 - count;
+}
+
+void Pool::set_idle(BlockId block, bool idle) {
+  State& s = *state_;
+  const State::Place place = s.find(block);
+  Slab& slab = s.slabs[place.slab];
+  QUIRE_CHECK(idle ? slab.idle < slab.live : slab.idle > 0);
+  s.count_idle(place.slab, false);
+  slab.idle += idle ? 1 : 0u - 1;
+  place.format->idle += idle ? 1 : std::size_t{0} - 1;
+  s.count_idle(place.slab, true);
+}
+
 // --- counts ---
+
+std::size_t Pool::free_slabs(Idle idle) const {
+  return state_->free_count + (idle == Idle::kGone ? state_->idle_slabs : 0);
+}
+
+std::size_t Pool::block_room(FormatId id, Idle idle) const {
+  const BlockFormat& format = state_->format(id);
+  if (idle == Idle::kThere) return format.room;
+  return format.room + format.idle - format.idle_slabs * format.slots;
+}
 
 std::size_t Pool::acquirable(FormatId id) const {
   const BlockFormat& format = state_->format(id);
@@ -274,12 +309,15 @@ PoolBytes Pool::bytes() const {
   bytes.budget = s.memory.bytes();
   bytes.committed = s.committed_slabs() * s.slab_bytes;
   bytes.bookkeeping = sizeof(State) + s.slabs.size() * sizeof(Slab) + s.free_slabs.size() * 8 +
-                      kFormatsMax * sizeof(BlockFormat) + s.holes.bytes();
+                      kFormatsMax * sizeof(BlockFormat) + s.holes.bytes() +
+                      s.array_bits.size() * 8;
   for (const BlockFormat& format : s.formats) {
     bytes.blocks += format.live * format.stride * kBlockGrain;
+    bytes.idle += format.idle * format.stride * kBlockGrain;
     bytes.bookkeeping += format.partial.bytes();
   }
   bytes.arrays = s.array_live * kBlockGrain;
+  bytes.idle += s.array_idle * kBlockGrain;
   bytes.stranded = bytes.committed - bytes.blocks - bytes.arrays;
   bytes.peak = s.peak_slabs * s.slab_bytes;
   return bytes;

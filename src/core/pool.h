@@ -10,8 +10,11 @@
 // first, so that an extent's slabs empty when it is released.
 //
 // Outside the region, fixed at construction: 88 bytes and one bit per slab (0.14 % of a 64 KiB
-// slab, less of a larger one), and 400 bytes per format.  An array slab gives 1/256 of itself to
+// slab, less of a larger one), and 416 bytes per format.  An array slab gives 3/512 of itself to
 // its own bitmaps, a slab of more than 512 blocks 1/8 byte per block.
+//
+// Blocks and arrays may be marked idle: their owner would rather lose them than see a refusal.  The
+// pool takes nothing from anybody; it can be asked what there would be room for without them.
 //
 // One thread at a time.  A wrong id or pointer, or a second release, is a QUIRE_CHECK.
 #pragma once
@@ -51,9 +54,13 @@ struct PoolBytes {
   std::size_t blocks = 0;       // of committed: live blocks, rounded to kBlockGrain
   std::size_t arrays = 0;       // of committed: live arrays, as array_bytes() charges them
   std::size_t stranded = 0;     // of committed: in no live block or array
+  std::size_t idle = 0;         // of blocks and arrays
   std::size_t peak = 0;         // highest committed, sampled at every allocation
   std::size_t bookkeeping = 0;  // outside the region: slab headers and lists
 };
+
+// Whether idle blocks and arrays count as there or as released.
+enum class Idle : std::uint8_t { kThere, kGone };
 
 class Pool {
  public:
@@ -97,13 +104,20 @@ class Pool {
   void release_array(std::byte* array);
   static std::size_t array_bytes(std::size_t bytes);  // what an array of that size is charged
 
+  // REQUIRES: a live block or array that is not what it becomes; idle ones are not released.
+  void set_idle(BlockId block, bool idle);
+  void set_idle(std::byte* array, bool idle);
+
+  // Slabs that are free; and blocks and arrays that find room beside them, in slabs already taken.
+  std::size_t free_slabs(Idle idle) const;
+  std::size_t block_room(FormatId format, Idle idle) const;
   // Blocks of a format that could be acquired now, if nothing else was.
   std::size_t acquirable(FormatId format) const;
   std::size_t blocks_per_slab(FormatId format) const;
   // Bytes of arrays that a slab serves, and those that slabs already taken are certain to serve to
   // arrays of at most `largest` charged bytes each, in whatever order they come.
   std::size_t array_slab_bytes() const;
-  std::size_t array_room(std::size_t largest) const;
+  std::size_t array_room(std::size_t largest, Idle idle) const;
   PoolBytes bytes() const;
   std::size_t slab_bytes() const;
   void check_invariants() const;  // every bitmap, list and total; a violation is a QUIRE_CHECK

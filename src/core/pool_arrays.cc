@@ -11,6 +11,10 @@ std::size_t Pool::array_bytes(std::size_t bytes) {
   return array_class((bytes + kBlockGrain - 1) / kBlockGrain) * kBlockGrain;
 }
 
+std::uint64_t* Pool::State::array_idle_bits(std::uint32_t index) const {
+  return array_free_bits(index) - words_of(slab_grains);
+}
+
 std::uint64_t* Pool::State::array_free_bits(std::uint32_t index) const {
   return array_start_bits(index) - words_of(slab_grains);
 }
@@ -20,7 +24,7 @@ std::uint64_t* Pool::State::array_start_bits(std::uint32_t index) const {
 }
 
 void Pool::State::open_array_slab(std::uint32_t index) {
-  std::fill_n(array_free_bits(index), 2 * words_of(slab_grains), 0);
+  std::fill_n(array_idle_bits(index), 3 * words_of(slab_grains), 0);
   write_range(array_free_bits(index), 0, array_grains, true);
   note_largest_hole(index, array_grains);
 }
@@ -49,6 +53,7 @@ std::byte* Pool::State::place_array(std::uint32_t index, std::uint32_t grains) {
   QUIRE_CHECK(best <= slab_grains);
   write_range(array_free_bits(index), first, first + grains, false);
   write_range(array_start_bits(index), first, first + 1, true);
+  count_idle(index, false);
   slabs[index].live += grains;
   if (best == slabs[index].hint) note_largest_hole(index, largest_hole(index));
   return slab_base(index) + first * kBlockGrain;
@@ -80,17 +85,24 @@ std::byte* Pool::acquire_array(std::size_t bytes) {
 }
 
 void Pool::State::release_run(std::uint32_t head) {
+  QUIRE_CHECK(slabs[head].idle == 0);
   array_live -= slabs[head].live;
   give_back(head, slabs[head].hint);
+}
+
+std::uint32_t Pool::State::array_end(std::uint32_t index, std::uint32_t first_grain) const {
+  QUIRE_CHECK(first_grain < array_grains);
+  // Else within an array, or released already.
+  QUIRE_CHECK(test_bit(array_start_bits(index), first_grain));
+  return std::min(next_set(array_start_bits(index), first_grain + 1, array_grains),
+                  next_set(array_free_bits(index), first_grain + 1, array_grains));
 }
 
 void Pool::State::release_in_slab(std::uint32_t index, std::uint32_t first_grain) {
   std::uint64_t* free_bits = array_free_bits(index);
   std::uint64_t* start_bits = array_start_bits(index);
-  QUIRE_CHECK(first_grain < array_grains);
-  QUIRE_CHECK(test_bit(start_bits, first_grain));  // else within an array, or released already
-  const std::uint32_t end = std::min(next_set(start_bits, first_grain + 1, array_grains),
-                                     next_set(free_bits, first_grain + 1, array_grains));
+  const std::uint32_t end = array_end(index, first_grain);
+  QUIRE_CHECK(!test_bit(array_idle_bits(index), first_grain));
   array_live -= end - first_grain;
   slabs[index].live -= end - first_grain;
   if (slabs[index].live == 0) {
@@ -98,6 +110,7 @@ void Pool::State::release_in_slab(std::uint32_t index, std::uint32_t first_grain
     give_back(index, 1);
     return;
   }
+  count_idle(index, true);
   write_range(start_bits, first_grain, first_grain + 1, false);
   write_range(free_bits, first_grain, end, true);
   const std::uint32_t hole =
@@ -121,17 +134,46 @@ void Pool::release_array(std::byte* array) {
   s.release_in_slab(index, static_cast<std::uint32_t>(inside / kBlockGrain));
 }
 
+void Pool::set_idle(std::byte* array, bool idle) {
+  State& s = *state_;
+  const auto offset = static_cast<std::size_t>(array - s.base);
+  const auto index = static_cast<std::uint32_t>(offset / s.slab_bytes);
+  Slab& slab = s.slabs[index];
+  std::uint32_t grains = slab.live;  // of a run
+  if (slab.owner != kOwnerRunHead) {
+    QUIRE_CHECK(slab.owner == kOwnerArrays);  // else no array starts in this slab
+    const auto first = static_cast<std::uint32_t>(offset % s.slab_bytes / kBlockGrain);
+    const std::uint32_t end = s.array_end(index, first);
+    QUIRE_CHECK(test_bit(s.array_idle_bits(index), first) != idle);
+    write_range(s.array_idle_bits(index), first, end, idle);
+    grains = end - first;
+  }
+  s.count_idle(index, false);
+  slab.idle += idle ? grains : 0u - grains;
+  s.array_idle += idle ? grains : std::size_t{0} - grains;
+  s.count_idle(index, true);
+}
+
 std::size_t Pool::array_slab_bytes() const {
   return std::size_t{state_->array_grains} * kBlockGrain;
 }
 
-std::size_t Pool::array_room(std::size_t largest) const {
-  const State& s = *state_;
+std::size_t Pool::array_room(std::size_t largest, Idle idle) const {
+  State& s = *state_;
   const auto grains = static_cast<std::uint32_t>(array_bytes(largest) / kBlockGrain);
   std::size_t room = 0;
   for (std::uint32_t index = 0; index < s.slab_count(); ++index) {
-    if (s.slabs[index].owner != kOwnerArrays) continue;
-    for_each_run(s.array_free_bits(index), s.array_grains,
+    const Slab& slab = s.slabs[index];
+    if (slab.owner != kOwnerArrays) continue;
+    const std::uint64_t* bits = s.array_free_bits(index);
+    if (idle == Idle::kGone && slab.idle != 0) {
+      if (slab.idle == slab.live) continue;  // a free slab
+      for (std::size_t word = 0; word < s.array_bits.size(); ++word) {
+        s.array_bits[word] = bits[word] | s.array_idle_bits(index)[word];
+      }
+      bits = s.array_bits.data();
+    }
+    for_each_run(bits, s.array_grains,
                  [&](std::uint32_t begin, std::uint32_t end) {
                    // A hole stops serving when what is left of it is below the largest.
                    if (end - begin >= grains) room += end - begin - (grains - 1);

@@ -75,6 +75,33 @@ void Pool::State::check_arrays() {
   check_slab_list(holes, partial);
 }
 
+void Pool::State::check_idle() {
+  std::size_t all = 0, arrays = 0;
+  std::vector<std::size_t> blocks(formats.size()), whole(formats.size());
+  for (std::uint32_t index = 0; index < slab_count(); ++index) {
+    const Slab& slab = slabs[index];
+    QUIRE_CHECK(slab.idle <= slab.live);
+    const bool is_whole = slab.idle > 0 && slab.idle == slab.live;
+    if (slab.owner < formats.size()) {
+      blocks[slab.owner] += slab.idle;
+      whole[slab.owner] += is_whole;
+    } else {
+      arrays += slab.idle;
+    }
+    if (is_whole) all += slab.owner == kOwnerRunHead ? slab.hint : 1;
+    if (slab.owner != kOwnerArrays) continue;
+    QUIRE_CHECK(count_bits(array_idle_bits(index), array_grains) == slab.idle);
+    for_each_run(array_idle_bits(index), array_grains, [&](std::uint32_t begin, std::uint32_t end) {
+      QUIRE_CHECK(test_bit(array_start_bits(index), begin));
+      QUIRE_CHECK(next_set(array_free_bits(index), begin, end) == end);
+    });
+  }
+  QUIRE_CHECK(all == idle_slabs && arrays == array_idle);
+  for (std::size_t f = 0; f < formats.size(); ++f) {
+    QUIRE_CHECK(blocks[f] == formats[f].idle && whole[f] == formats[f].idle_slabs);
+  }
+}
+
 void Pool::State::check_free() {
   std::uint32_t count = 0;
   for (std::uint32_t index = 0; index < slab_count(); ++index) {
@@ -93,6 +120,7 @@ void Pool::check_invariants() const {
   state_->check_free();
   state_->check_blocks();
   state_->check_arrays();
+  state_->check_idle();
   const PoolBytes total = bytes();
   QUIRE_CHECK(total.blocks + total.arrays + total.stranded == total.committed);
   QUIRE_CHECK(total.committed <= total.budget);

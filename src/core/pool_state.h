@@ -21,6 +21,8 @@ struct BlockFormat {
   std::uint32_t slots = 0;          // blocks of one slab
   std::size_t live = 0;             // blocks
   std::size_t room = 0;             // free blocks of slabs already taken
+  std::size_t idle = 0;             // of live
+  std::size_t idle_slabs = 0;       // slabs of nothing but idle blocks
   SlabBins partial{kFullnessBins};  // slabs with room by fullness_bin()
 
   bool bits_in_slab() const { return slots > kHeaderBlocks; }
@@ -60,6 +62,9 @@ struct Pool::State {
   std::vector<BlockFormat> formats;
   SlabBins holes;              // array slabs by hole_bin() of their largest hole, if any
   std::size_t array_live = 0;  // grains, as charged
+  std::size_t array_idle = 0;  // of those
+  std::size_t idle_slabs = 0;  // slabs in which all that lives is idle
+  std::vector<std::uint64_t> array_bits;  // scratch of Pool::array_room()
   std::size_t peak_slabs = 0;
 
   std::uint32_t slab_count() const { return static_cast<std::uint32_t>(slabs.size()); }
@@ -72,6 +77,9 @@ struct Pool::State {
   std::uint32_t take_run(std::uint32_t count);
   void give_back(std::uint32_t first, std::uint32_t count);
   bool commit_slabs(std::uint32_t first, std::uint32_t count);
+
+  // Counts the slab among those of idle things only, or no longer: around each change of its counts.
+  void count_idle(std::uint32_t index, bool counted);
 
   // --- blocks ---
   struct Place {  // of a live block
@@ -86,8 +94,9 @@ struct Pool::State {
   std::size_t fill_whole_slabs(FormatId id, std::span<BlockId> out);  // blocks acquired
 
   // --- arrays ---
-  // Two bitmaps at the end of an array slab, each of slab_grains bits: free grains, then first
-  // grains of arrays.
+  // Three bitmaps at the end of an array slab, each of slab_grains bits: grains of idle arrays, free
+  // grains, first grains of arrays.
+  std::uint64_t* array_idle_bits(std::uint32_t index) const;
   std::uint64_t* array_free_bits(std::uint32_t index) const;
   std::uint64_t* array_start_bits(std::uint32_t index) const;
   void open_array_slab(std::uint32_t index);
@@ -95,12 +104,14 @@ struct Pool::State {
   void note_largest_hole(std::uint32_t index, std::uint32_t grains);
   std::byte* place_array(std::uint32_t index, std::uint32_t grains);
   void release_run(std::uint32_t head);
+  std::uint32_t array_end(std::uint32_t index, std::uint32_t first_grain) const;  // of a live one
   void release_in_slab(std::uint32_t index, std::uint32_t first_grain);
 
   // --- pool_invariants.cc ---
   void check_slab_list(const SlabBins& bins, std::size_t members);
   void check_blocks();
   void check_arrays();
+  void check_idle();
   void check_free();
 };
 

@@ -17,15 +17,17 @@ namespace quire {
 // [ordinal * block_tokens, (ordinal + 1) * block_tokens).  BlockId[lanes] follows the record.
 struct Extent {
   std::uint32_t generation;  // unique; 0 once released
-  std::uint32_t references;  // sequences
+  std::uint32_t references;  // sequences, and the prefix index
   std::uint32_t ordinal;
   std::uint32_t held;   // blocks that are not kNoBlock
   std::uint32_t holes;  // 1: a sequence gave up a block of it while it was shared
-  std::uint32_t unused;
+  std::uint32_t unit;   // PrefixIndex::handle() of the prefix unit it is part of; 0: none
 
   BlockId* blocks() { return reinterpret_cast<BlockId*>(this + 1); }
   const BlockId* blocks() const { return reinterpret_cast<const BlockId*>(this + 1); }
   bool shared() const { return references > 1; }
+  // Likewise, as if nothing was in the prefix index.
+  bool shared(Idle idle) const { return references > (unit != 0 && idle == Idle::kGone ? 2u : 1u); }
   static std::size_t bytes(const LayerGroup& group) {
     return sizeof(Extent) + group.lanes * sizeof(BlockId);
   }
@@ -107,6 +109,7 @@ struct Sequence {
   std::uint32_t query_rows;  // in them
   std::uint32_t query_rows_pending;
   std::uint32_t queries_fresh;  // 1: the running step made room for them
+  std::uint32_t reused;  // tokens it began behind, until its first step is published; then 0
 
   GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }
   const GroupState* groups() const { return reinterpret_cast<const GroupState*>(this + 1); }

@@ -30,6 +30,7 @@ struct Slab {
   std::uint32_t live = 0;      // blocks; of arrays, grains as charged; of a run's head, likewise
   std::uint32_t hint = 0;      // blocks: no free bit in lower words; arrays: grains of the largest
                                // hole; run head: slabs
+  std::uint32_t idle = 0;      // of live: see Pool::set_idle()
   std::uint16_t bin = kNoBin;  // kNoBin: in no list (full, free, or part of a run)
   std::uint8_t owner = kOwnerNone;
   std::array<std::uint64_t, kHeaderBlocks / 64> free_bits{};  // 1 = free

@@ -8,11 +8,12 @@
 
 namespace quire {
 
-Tables::Tables(Pool& pool, Geometry geometry, Reclaim reclaim)
+Tables::Tables(Pool& pool, Geometry geometry, Reclaim reclaim, PrefixNaming naming)
     : pool_(pool),
       geometry_(std::move(geometry)),
       reclaim_(reclaim),
       nodes_(pool),
+      index_(pool, geometry_, std::move(naming)),
       spares_(geometry_.groups.size()) {
   for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
     LayerGroup& group = geometry_.groups[g];
@@ -25,6 +26,7 @@ Tables::Tables(Pool& pool, Geometry geometry, Reclaim reclaim)
 
 Tables::~Tables() {
   if (growing()) retract();
+  forget();
   for (std::uint32_t slot = 0; slot < slots_.size();) {
     if (Sequence* sequence = slots_[slot]; sequence != nullptr) {
       drop(*sequence);  // may shorten the list
@@ -36,7 +38,14 @@ Tables::~Tables() {
 
 // --- sequences ---
 
+void Tables::add_start(Demand& demand) const {
+  demand.add_arrays(Sequence::bytes(geometry_), 1);
+  demand.add_nodes(PagedList<Sequence*>::nodes_for(slots_.size() + 1) -
+                   PagedList<Sequence*>::nodes_for(slots_.size()));
+}
+
 Sequence* Tables::start(const Needs& needs) {
+  make_room([&](Demand& demand) { add_start(demand); });
   std::uint32_t slot = 0;
   while (slot < slots_.size() && slots_[slot] != nullptr) ++slot;
   std::byte* memory = pool_.acquire_array(Sequence::bytes(geometry_));
@@ -70,6 +79,7 @@ Sequence* Tables::find(SequenceId id) const {
 
 void Tables::drop(Sequence& sequence) {
   QUIRE_CHECK(!growing());
+  index_.tick();
   leave_moves(sequence);
   erase(sequence);
   bool evicted = false;
@@ -135,6 +145,7 @@ Extent* Tables::make_extent(const LayerGroup& group, std::uint32_t ordinal) {
   extent->ordinal = ordinal;
   extent->held = group.lanes;
   extent->holes = 0;
+  extent->unit = 0;
   return extent;
 }
 
@@ -155,6 +166,8 @@ void Tables::unreference(std::uint32_t group, const ExtentRef& ref) {
   Extent& extent = checked(ref);
   if (--extent.references == 0) {
     free_extent(geometry_.groups[group], &extent);
+  } else if (extent.unit != 0) {
+    follow_owners(group, extent);
   } else if (extent.references == 1 && extent.holes != 0) {
     reclaim(group, extent);
   }
@@ -169,6 +182,9 @@ void Tables::reclaim(std::uint32_t group, Extent& extent) {
     if (i == list.size() || list[i].extent != &extent) continue;
     release_dead_blocks(*slots_[slot], group, extent);
     extent.holes = 0;
+    for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {  // now its own to repack
+      if (lane(*slots_[slot], {group, l}).own != 0) mark_sparse(*slots_[slot], {group, l});
+    }
     return;
   }
   // No owner: the reference left is one that the step being published replaces as well.

@@ -19,6 +19,9 @@
 // still alive.  Between the first and the last the lane is read, appended to and evicted from as
 // ever.
 //
+// The prefix index is one more owner of an extent: what sequences of a text have computed stays for
+// the next.  What it alone holds is idle (Pool::set_idle), and makes way whenever rows need room.
+//
 // One thread at a time; const members may be called by many threads.
 #pragma once
 
@@ -34,6 +37,7 @@
 #include "core/node_store.h"
 #include "core/paged_list.h"
 #include "core/pool.h"
+#include "core/prefix_index.h"
 #include "core/repack.h"
 #include "core/sequence.h"
 
@@ -57,7 +61,8 @@ class Tables {
  public:
   // Registers the geometry's formats with the pool.  REQUIRES: at most Pool::kFormatsMax different
   // block sizes; the pool is empty and outlives the tables.
-  Tables(Pool& pool, Geometry geometry, Reclaim reclaim = Reclaim::kRepack);
+  Tables(Pool& pool, Geometry geometry, Reclaim reclaim = Reclaim::kRepack,
+         PrefixNaming naming = {});
   ~Tables();
   Tables(const Tables&) = delete;
   Tables& operator=(const Tables&) = delete;
@@ -71,6 +76,20 @@ class Tables {
   void drop(Sequence& sequence);
   Sequence* find(SequenceId id) const;  // null: dropped or never there
   std::uint32_t sequence_count() const { return sequence_count_; }
+
+  // --- the prefix cache (tables_prefix.cc, tables_reuse.cc): quire/cache.h has the contracts ---
+  PrefixMatch match_prefix(const PrefixText& text, const Needs& needs) const;
+  // Null: no room, and nothing changed.
+  Sequence* start_with_prefix(const Needs& needs, const PrefixText& text, std::uint32_t most,
+                              PrefixEnd& end);
+  std::uint32_t index(Sequence& sequence, const PrefixText& text);
+  void forget(const PrefixText& text);
+  void forget();
+  std::uint32_t expect(const PrefixText& text, bool expected);
+  PrefixStats prefix_stats() const;
+  // Evicts the part of a unit that is used least, among those used like `most` or less.  False:
+  // there is none.
+  bool evict_prefix(PartUse most);
 
   // --- a step (tables_step.cc) ---
   // False: no room, and nothing changed.  REQUIRES: different sequences, rows > 0, no step running.
@@ -146,12 +165,16 @@ class Tables {
   std::size_t headroom_bytes() const;  // packs set aside
 
   // --- sizes (tables_size.cc) ---
-  // Slabs the pool must still give for a step; never too few.  Exact but for the packing of arrays
-  // in slabs and for tap sums not switched on yet.
-  SlabNeed slabs_needed(std::span<const Growth> step) const { return slabs_needed(step, kOneStep); }
+  // Slabs the pool must still give for a step, beside Pool::free_slabs(idle), once all is gone that
+  // only the prefix index holds, or while it is there; never too few.  Exact but for the packing of
+  // arrays in slabs and for tap sums not switched on yet.
+  SlabNeed slabs_needed(std::span<const Growth> step, Idle idle = Idle::kGone) const {
+    return slabs_needed(step, kOneStep, idle);
+  }
   // The most that rows read in steps of at most `step_rows` need at once: what windows pass on the
   // way is free again.
-  SlabNeed slabs_needed(std::span<const Growth> growth, std::uint32_t step_rows) const;
+  SlabNeed slabs_needed(std::span<const Growth> growth, std::uint32_t step_rows,
+                        Idle idle = Idle::kGone) const;
   // Tokens of one fresh sequence that an empty pool holds, in steps of at most `step_rows`.
   std::uint32_t tokens_that_fit(const Needs& needs, std::uint32_t step_rows) const;
   SequenceBytes bytes(const Sequence& sequence) const;
@@ -214,11 +237,61 @@ class Tables {
   void retract_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced);
   void pass_window(Sequence& sequence, std::uint32_t group);
 
+  // What of a text is cached.
+  struct PrefixFound {
+    std::vector<Unit*> units;  // [whole unit of the text] or null
+    // The unit that begins most like what follows the last one of use, and how much of it.
+    Unit* tail = nullptr;
+    std::uint32_t tail_at = 0, tail_tokens = 0;
+    std::uint32_t usable = 0;  // tokens
+    PrefixEnd end = PrefixEnd::kDisabled;
+  };
+  PrefixFound find_prefix(const PrefixText& text, const Needs& needs, std::uint32_t most) const;
+  void find_tail(const PrefixText& text, std::span<const PrefixKeys::Unit> keys,
+                 PrefixFound& found) const;
+  bool readable(const PrefixFound& found, std::uint32_t tokens) const;
+  // The first of the units that a group still sees behind so many tokens.
+  std::uint32_t first_seen(std::uint32_t group, std::uint32_t tokens) const;
+  // A share in what was found; the references count.
+  struct PrefixShare {
+    std::uint32_t group;
+    ExtentRef ref;
+  };
+  std::vector<PrefixShare> take_prefix(const PrefixFound& found);
+  void add_prefix(const Needs& needs, std::span<const PrefixShare> shares, std::uint32_t tokens,
+                  Demand& demand) const;
+  bool give_prefix(Sequence& sequence, std::span<const PrefixShare> shares, std::uint32_t tokens);
+  const ExtentRef* extent_at(const Sequence& sequence, std::uint32_t group,
+                             std::uint32_t ordinal) const;
+  Unit* enter(const Sequence& sequence, const UnitName& name, std::uint64_t fingerprint,
+              std::uint32_t ordinal, Unit* unit);
+  void drop_part(Part& part);
+  void drop_unit(Unit& unit);
+  void drop_extents(Unit& unit, std::uint32_t which);
+  void claim_blocks(const Sequence& sequence, LanePlace at);
+  void reference(std::uint32_t group, const ExtentRef& ref);
+  // After a change of its owners, or of what the last of them still reads.
+  void follow_owners(std::uint32_t group, Extent& extent);
+  void set_idle(Unit& unit, std::uint32_t group, std::uint32_t lane, bool idle);
+  void mark_dead(std::uint32_t group, Extent& extent, std::uint32_t lane);
+  PartUse use_of(const Unit& unit, std::uint32_t which) const;
+  void follow_use(Unit& unit, std::uint32_t which);
+  // Its only sequence beside the index; null where it has none or several.
+  const Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
+  std::uint32_t idle_blocks(std::uint32_t group, const Extent& extent) const;
+  // Evicts units until what add(Demand&) adds fits; none if it would not even without all of them.
+  template <typename Add>
+  bool make_room(Add add);
+  void add_start(Demand& demand) const;
+  void add_fork(const Sequence& parent, Demand& demand) const;
+  void add_growth(std::span<const Growth> growth, std::uint32_t step_rows, Demand& demand) const;
+  void check_prefix(const Unit& unit) const;
+
   static constexpr std::uint32_t kOneStep = ~0u;
   void add_group(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
                  Demand& demand) const;
   std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group,
-                              std::uint32_t step_rows) const;
+                              std::uint32_t step_rows, Idle idle) const;
   void check_pack(const Row& row, Position end) const;
   void check_table(const Sequence& sequence, LanePlace at) const;
   void check_group(const Sequence& sequence, std::uint32_t group) const;
@@ -234,6 +307,7 @@ class Tables {
     std::uint32_t gain;  // blocks, at most
   };
   bool acquire_pack(std::uint32_t group, Row& pack);
+  bool acquire_pack_evicting(std::uint32_t group, Row& pack);
   bool take_pack(std::uint32_t group, Row& pack);
   void set_spares(std::uint32_t group, std::size_t count);
   void set_spares_aside(std::size_t bytes);
@@ -273,6 +347,7 @@ class Tables {
   Geometry geometry_;
   const Reclaim reclaim_;
   NodeStore nodes_;
+  PrefixIndex index_;
   PagedList<Sequence*> slots_;  // by the low half of a SequenceId; null: free
   std::uint32_t sequence_count_ = 0;
   std::uint32_t next_sequence_ = 0, next_extent_ = 0;  // generations
@@ -290,6 +365,27 @@ class Tables {
   std::vector<Fill> fill_;
   std::vector<std::uint64_t> live_;
 };
+
+template <typename Add>
+bool Tables::make_room(Add add) {
+  const auto missing = [&](Idle idle) {
+    Demand demand(pool_, geometry_, idle);
+    add(demand);
+    const std::size_t needed = demand.need().slabs, free = pool_.free_slabs(idle);
+    return needed > free ? needed - free : 0;
+  };
+  std::size_t slabs = missing(Idle::kThere);
+  if (slabs == 0) return true;
+  if (index_.empty() || missing(Idle::kGone) > 0) return false;
+  for (; slabs > 0; slabs = missing(Idle::kThere)) {
+    const std::size_t enough = slabs * pool_.slab_bytes();
+    const std::size_t before = pool_.bytes().blocks;
+    do {
+      if (!evict_prefix(PartUse::kRead)) return false;
+    } while (before - pool_.bytes().blocks < enough && index_.victim(PartUse::kExpected) != nullptr);
+  }
+  return true;
+}
 
 template <typename F>
 void Tables::for_each_block(const Sequence& sequence, LanePlace at, Position begin, Position end,

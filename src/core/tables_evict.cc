@@ -100,6 +100,7 @@ void Tables::release_dead_row(Sequence& sequence, LanePlace at, const Row& row) 
   Extent& extent = extent_of(sequence, at, row);
   if (extent.shared() || reclaim_ == Reclaim::kNever) {
     extent.holes = 1;
+    mark_dead(at.group, extent, at.lane);
   } else {
     release_block(extent, at.lane);
   }
@@ -130,6 +131,7 @@ void Tables::drop_taps(Sequence& sequence) {
 
 void Tables::settle(Sequence& sequence) {
   QUIRE_CHECK(!growing());
+  index_.tick();
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     GroupState& state = sequence.groups()[g];
     if (state.dense_lanes != 0 || reclaim_ == Reclaim::kNever) continue;

@@ -13,8 +13,23 @@ void copy_items(const PagedList<T>& from, const PagedList<T>& to) {
 
 }  // namespace
 
+void Tables::add_fork(const Sequence& parent, Demand& demand) const {
+  add_start(demand);
+  std::size_t nodes = headroom_of(parent) + PagedList<float>::nodes_for(parent.queries.size());
+  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+    nodes += PagedList<ExtentRef>::nodes_for(parent.groups()[g].extents.size());
+  }
+  for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
+    const Lane& lane = parent.lanes(geometry_)[l];
+    nodes += PagedList<Row>::nodes_for(lane.rows.size()) +
+             PagedList<std::int64_t>::nodes_for(lane.taps.size());
+  }
+  demand.add_nodes(nodes);
+}
+
 Sequence* Tables::fork(const Sequence& parent) {
   QUIRE_CHECK(!growing());
+  make_room([&](Demand& demand) { add_fork(parent, demand); });
   Sequence* child = start(parent.needs);
   if (child == nullptr) return nullptr;
 
@@ -39,10 +54,10 @@ Sequence* Tables::fork(const Sequence& parent) {
     return nullptr;
   }
 
-  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     const PagedList<ExtentRef>& from = parent.groups()[g].extents;
     copy_items(from, child->groups()[g].extents);
-    for (std::uint32_t i = 0; i < from.size(); ++i) ++checked(from[i]).references;
+    for (std::uint32_t i = 0; i < from.size(); ++i) reference(g, from[i]);
   }
   for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
     const Lane& from = parent.lanes(geometry_)[l];

@@ -120,7 +120,7 @@ void Tables::check_group(const Sequence& sequence, std::uint32_t group) const {
 void Tables::check_invariants() const {
   pool_.check_invariants();
   Counts counts;
-  std::size_t headroom = 0;
+  std::size_t headroom = 0, idle = 0;
   std::uint32_t sequences = 0;
   counts.nodes(PagedList<Sequence*>::nodes_for(slots_.size()));
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -153,6 +153,19 @@ void Tables::check_invariants() const {
     counts.nodes(PagedList<float>::nodes_for(queries));
     headroom += headroom_of(sequence);
   }
+  index_.check_invariants();
+  index_.for_each([&](const Unit& unit) {
+    check_prefix(unit);
+    counts.array_bytes += Pool::array_bytes(index_.record_bytes());
+    for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+      const UnitExtent& share = index_.extent(unit, g);
+      if (share.extent == nullptr) continue;
+      counts.extent({share.extent, unit.depth, share.generation}, geometry_.groups[g]);
+      if (share.idle != 0) idle += Pool::array_bytes(Extent::bytes(geometry_.groups[g]));
+      idle += idle_blocks(g, *share.extent) * geometry_.groups[g].block_bytes;
+    }
+    idle += Pool::array_bytes(index_.record_bytes());
+  });
   for (std::size_t r = 0; r < replaced_.size() && growing(); ++r) {
     if (replaced_[r].extent == nullptr) continue;
     counts.extent(replaced_[r], geometry_.groups[r % geometry_.groups.size()]);
@@ -194,6 +207,7 @@ void Tables::check_invariants() const {
   counts.nodes(nodes_.headroom());
   const PoolBytes bytes = pool_.bytes();
   QUIRE_CHECK(counts.block_bytes == bytes.blocks && counts.array_bytes == bytes.arrays);
+  QUIRE_CHECK(idle == bytes.idle);
   QUIRE_CHECK(bytes.committed <= bytes.budget && bytes.peak <= bytes.budget);
 }
 

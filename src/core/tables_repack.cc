@@ -50,8 +50,16 @@ bool Tables::acquire_pack(std::uint32_t group, Row& pack) {
   return true;
 }
 
+// With what the prefix index does not need more.
+bool Tables::acquire_pack_evicting(std::uint32_t group, Row& pack) {
+  while (!acquire_pack(group, pack)) {
+    if (!evict_prefix(PartUse::kExpected)) return false;
+  }
+  return true;
+}
+
 bool Tables::take_pack(std::uint32_t group, Row& pack) {
-  if (acquire_pack(group, pack)) return true;
+  if (acquire_pack_evicting(group, pack)) return true;
   Spares& spares = spares_[group];
   if (spares.count == 0) return false;
   pack = spares.first;
@@ -63,7 +71,7 @@ bool Tables::take_pack(std::uint32_t group, Row& pack) {
 void Tables::set_spares(std::uint32_t group, std::size_t count) {
   Spares& spares = spares_[group];
   Row pack;
-  for (; spares.count < count && acquire_pack(group, pack); ++spares.count) {
+  for (; spares.count < count && acquire_pack_evicting(group, pack); ++spares.count) {
     std::memcpy(pool_.address(pack.block), &spares.first, sizeof(Row));
     spares.first = pack;
   }
@@ -104,7 +112,7 @@ MovesReport Tables::plan_moves(const RepackOptions& options, std::size_t copy_by
   QUIRE_CHECK(!growing());
   if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return {};
   const PoolBytes bytes = pool_.bytes();
-  const std::size_t free = bytes.budget - bytes.blocks - bytes.arrays;
+  const std::size_t free = bytes.budget - bytes.blocks - bytes.arrays + bytes.idle;
   const std::size_t least = kSparesMin * geometry_.largest_block();
   std::size_t spares = options.headroom_bytes;
   if (spares == 0) spares = std::max(least, bytes.budget / kSparesShare);
@@ -198,10 +206,12 @@ MovesReport Tables::plan_candidates(double fullness, More more) {
 bool Tables::plan_lane(const Candidate& candidate, double fullness, MovesReport& planned) {
   Sequence& sequence = *candidate.sequence;
   views_.assign(1, &sequence);
+  claim_blocks(sequence, candidate.at);
   find_fill(sequence, candidate.at);
   if (!plan_runs(candidate.at, fullness, planned)) return false;
   // Blocks that forks read as well, where all of them have evicted the same.
   if (find_views(sequence, candidate.at)) {
+    claim_blocks(sequence, candidate.at);
     find_fill(sequence, candidate.at);
     if (!plan_runs(candidate.at, fullness, planned)) return false;
   }
@@ -244,7 +254,10 @@ bool Tables::find_views(Sequence& sequence, LanePlace at) {
   std::uint32_t shared = 0;
   for (; shared < rows.size(); ++shared) {
     const Row& row = rows[shared];
-    if (row.packed() ? pack_of(row).references > 1 : extent_of(sequence, at, row).shared()) break;
+    if (row.packed() ? pack_of(row).references > 1
+                     : extent_of(sequence, at, row).shared(Idle::kGone)) {
+      break;
+    }
   }
   if (shared == rows.size()) return false;
   const Row& row = rows[shared];

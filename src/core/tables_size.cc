@@ -6,8 +6,15 @@
 
 namespace quire {
 
-SlabNeed Tables::slabs_needed(std::span<const Growth> growths, std::uint32_t step_rows) const {
-  Demand demand(pool_, geometry_);
+SlabNeed Tables::slabs_needed(std::span<const Growth> growths, std::uint32_t step_rows,
+                              Idle idle) const {
+  Demand demand(pool_, geometry_, idle);
+  add_growth(growths, step_rows, demand);
+  return demand.need();
+}
+
+void Tables::add_growth(std::span<const Growth> growths, std::uint32_t step_rows,
+                        Demand& demand) const {
   for (const Growth& growth : growths) {
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
       add_group(growth, g, step_rows, demand);
@@ -17,12 +24,11 @@ SlabNeed Tables::slabs_needed(std::span<const Growth> growths, std::uint32_t ste
       demand.add_nodes(PagedList<float>::nodes_for(geometry_.query_floats));
     }
   }
-  return demand.need();
 }
 
 // Extents that the rows begin, less those that a window passes before the last step.
 std::uint32_t Tables::fresh_extents(const Growth& growth, std::uint32_t group,
-                                    std::uint32_t step_rows) const {
+                                    std::uint32_t step_rows, Idle idle) const {
   const std::uint32_t block_tokens = geometry_.block_tokens,
                       window = geometry_.groups[group].window;
   const auto extents_at = [&](std::uint64_t tokens) {
@@ -31,11 +37,13 @@ std::uint32_t Tables::fresh_extents(const Growth& growth, std::uint32_t group,
   const std::uint64_t length = growth.sequence->length;
   const std::uint32_t fresh = extents_at(length + growth.rows) - extents_at(length);
   if (window == 0 || growth.rows <= step_rows) return fresh;
-  // A step sees window - 1 rows and its own, and one block more where they begin inside one.
-  const std::uint32_t most = extents_at(std::uint64_t{window} - 1 + step_rows) + 1;
+  // A step sees window - 1 rows and its own, and one block more where they begin inside one.  For
+  // the prefix index a block's rows are seen by all that begin in the next.
+  const std::uint32_t kept = index_.enabled() ? block_tokens - 1 : 0;
+  const std::uint32_t most = extents_at(std::uint64_t{window} - 1 + kept + step_rows) + 1;
   const PagedList<ExtentRef>& list = growth.sequence->groups()[group].extents;
   std::uint32_t released = 0;  // in the end; a shared one stays for its other owner
-  for (std::uint32_t i = 0; i < list.size(); ++i) released += list[i].extent->shared() ? 0 : 1;
+  for (std::uint32_t i = 0; i < list.size(); ++i) released += list[i].extent->shared(idle) ? 0 : 1;
   return std::min(fresh, std::max(most, released) - released);
 }
 
@@ -47,13 +55,17 @@ void Tables::add_group(const Growth& growth, std::uint32_t group, std::uint32_t 
   const PagedList<ExtentRef>& list = state.extents;
   const std::uint32_t block_tokens = geometry_.block_tokens;
   const std::uint64_t length = sequence.length;
-  const std::uint32_t fresh = fresh_extents(growth, group, step_rows);
+  const std::uint32_t fresh = fresh_extents(growth, group, step_rows, demand.idle());
   const std::uint32_t open_ordinal = sequence.length / block_tokens;
   const bool open = length % block_tokens != 0 && growth.rows > 0;
   const bool open_there = open && !list.empty() && list.back().ordinal == open_ordinal;
-  const bool copied = open_there && list.back().extent->shared();
+  const bool copied = open_there && list.back().extent->shared(demand.idle());
   const bool added = open && !open_there;
-  if (open_there && !copied) demand.add_blocks(group, shape.lanes - list.back().extent->held);
+  if (open_there && !copied) {
+    const Extent& last = *list.back().extent;
+    const bool gone = demand.idle() == Idle::kGone;
+    demand.add_blocks(group, shape.lanes - last.held + (gone ? idle_blocks(group, last) : 0));
+  }
   demand.add_extents(group, fresh + (copied || added ? 1 : 0));
   const std::uint32_t extents = list.size() + fresh + (added ? 1 : 0);
   demand.add_nodes(PagedList<ExtentRef>::nodes_for(extents) -
@@ -87,7 +99,8 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
       const LayerGroup& group = geometry_.groups[g];
       // A window group holds the last step's rows and what they see.
-      const std::uint64_t seen = std::uint64_t{group.window} + step_rows;
+      const std::uint64_t kept = index_.enabled() ? geometry_.block_tokens - 1 : 0;
+      const std::uint64_t seen = std::uint64_t{group.window} + kept + step_rows;
       const std::uint64_t first = group.window == 0 || tokens < seen ? 0 : tokens - seen + 1;
       const std::uint64_t extents = (tokens + geometry_.block_tokens - 1) / geometry_.block_tokens -
                                     first / geometry_.block_tokens;
@@ -121,8 +134,8 @@ SequenceBytes Tables::bytes(const Sequence& sequence) const {
     nodes += PagedList<ExtentRef>::nodes_for(list.size());
     for (std::uint32_t i = 0; i < list.size(); ++i) {
       const Extent& extent = *list[i].extent;
-      const std::size_t blocks = extent.held * group.block_bytes;
-      if (extent.shared()) {
+      const std::size_t blocks = (extent.held - idle_blocks(g, extent)) * group.block_bytes;
+      if (extent.shared(Idle::kGone)) {
         bytes.shared += blocks;
       } else {
         bytes.own += blocks + Pool::array_bytes(Extent::bytes(group));
@@ -149,9 +162,11 @@ SequenceBytes Tables::bytes(const Sequence& sequence) const {
 
 std::uint64_t Tables::blocks(const Sequence& sequence) const {
   std::uint64_t blocks = 0;
-  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     const PagedList<ExtentRef>& list = sequence.groups()[g].extents;
-    for (std::uint32_t i = 0; i < list.size(); ++i) blocks += list[i].extent->held;
+    for (std::uint32_t i = 0; i < list.size(); ++i) {
+      blocks += list[i].extent->held - idle_blocks(g, *list[i].extent);
+    }
   }
   for (std::uint32_t l = 0; l < geometry_.lanes; ++l) {
     const PagedList<Row>& rows = sequence.lanes(geometry_)[l].rows;

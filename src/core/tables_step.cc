@@ -11,7 +11,8 @@ namespace quire {
 bool Tables::grow(std::span<const Growth> step) {
   QUIRE_CHECK(!growing());
   const std::size_t groups = geometry_.groups.size();
-  placing_ = slabs_needed(step).placing;
+  make_room([&](Demand& demand) { add_growth(step, kOneStep, demand); });
+  placing_ = slabs_needed(step, Idle::kThere).placing;
   replaced_.assign(step.size() * groups, ExtentRef{});
   for (const Growth& growth : step) {
     step_.push_back({growth.sequence, step_.size() * groups});
@@ -252,8 +253,12 @@ void Tables::retract_taps(Sequence& sequence) {
 // --- commit ---
 
 void Tables::publish() {
+  index_.tick();
   for (const Growing& growing : step_) {
     Sequence& sequence = *growing.sequence;
+    index_.stats.hits += sequence.reused != 0 ? 1 : 0;
+    index_.stats.hit_tokens += sequence.reused;
+    sequence.reused = 0;
     sequence.length += sequence.pending;
     if (sequence.answering == 0) sequence.prompt_end = sequence.length;
     sequence.pending = 0;
@@ -278,10 +283,13 @@ void Tables::publish() {
 // Gives up the extents that no later row of the sequence can see.
 void Tables::pass_window(Sequence& sequence, std::uint32_t group) {
   const std::uint64_t window = geometry_.groups[group].window;
+  // What a sequence that begins behind the last whole unit would see is there to be indexed.
+  const std::uint64_t next = index_.enabled() ? sequence.length - sequence.length % geometry_.block_tokens
+                                              : sequence.length;
   PagedList<ExtentRef>& list = sequence.groups()[group].extents;
   const auto passed = [&](std::uint32_t ordinal) {
     const std::uint64_t end = (std::uint64_t{ordinal} + 1) * geometry_.block_tokens;
-    return end + window <= std::uint64_t{sequence.length} + 1;
+    return end + window <= next + 1;
   };
   std::uint32_t count = 0;
   for (; count < list.size() && passed(list[count].ordinal); ++count) {

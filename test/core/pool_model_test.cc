@@ -140,8 +140,10 @@ class Model {
     add(static_cast<std::size_t>(array - memory_.base()), charged, run ? kRun : kArrays);
   }
 
-  // A slab of arrays keeps 1/256 of itself, in whole grains, for its bitmaps.
-  std::size_t bitmap_bytes() const { return (config_.slab_bytes / 256 + 63) / 64 * 64; }
+  // A slab of arrays keeps 3/512 of itself, in whole words and grains, for its bitmaps.
+  std::size_t bitmap_bytes() const {
+    return (3 * ((config_.slab_bytes / 64 + 63) / 64) * 8 + 63) / 64 * 64;
+  }
 
   bool array_fits(std::size_t charged) const {
     std::size_t longest = 0, current = 0;
