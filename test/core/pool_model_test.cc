@@ -1,6 +1,6 @@
 // Goal: after any history of acquires, releases and refused commits the pool's blocks and arrays
-//   are disjoint, inside committed memory and keep their contents, every count is right, a refusal
-//   is given exactly when there is no room, and blocks come from the fullest slab.
+//   are disjoint, inside committed memory and keep their contents, every count is right, with and
+//   without what is idle, a refusal is given exactly when there is no room, and blocks come from the fullest slab.
 // Method: random histories beside a naive model (a map of intervals, one record per slab), compared
 //   after every operation; every interval is filled at acquire and read back at release.
 #include <gtest/gtest.h>
@@ -21,16 +21,21 @@ namespace {
 
 using test::FakeMemory;
 
+constexpr std::size_t kLargest = 256;  // of arrays whose room is asked for
 constexpr int kFree = -1, kArrays = -2, kRun = -3;  // owners of a slab beside formats 0, 1, ...
 
 struct Interval {
   std::size_t bytes;  // as charged
   int owner;          // a format, kArrays or kRun
   int fill;           // every byte of it
+  bool idle = false;
 };
 struct SlabModel {
   int owner = kFree;
   std::size_t count = 0;  // intervals that touch it
+  std::size_t idle = 0;   // of those
+
+  bool only_idle() const { return count > 0 && idle == count; }
 };
 
 struct Config {
@@ -85,6 +90,7 @@ class Model {
   }
 
   void step(bool refuse) {
+    if (!live_.empty() && below(4) == 0) return toggle_idle();
     const std::size_t used = config_.slab_count - free_slabs();
     if (!live_.empty() && used * 100 > fill_percent_ * config_.slab_count && below(5) != 0) {
       release_any();
@@ -198,6 +204,63 @@ class Model {
     }
   }
 
+  void toggle_idle() {
+    auto it = live_.lower_bound(below(memory_.bytes()));
+    if (it == live_.end()) it = live_.begin();
+    set_idle(it->first, !it->second.idle);
+  }
+
+  void set_idle(std::size_t offset, bool idle) {
+    Interval& interval = live_.at(offset);
+    interval.idle = idle;
+    if (interval.owner >= 0) {
+      pool_.set_idle(BlockId{static_cast<std::uint32_t>(offset / 64)}, idle);
+    } else {
+      pool_.set_idle(memory_.base() + offset, idle);
+    }
+    idle_ += idle ? interval.bytes : 0 - interval.bytes;
+    for (std::size_t slab = offset / config_.slab_bytes;
+         slab * config_.slab_bytes < offset + interval.bytes; ++slab) {
+      slabs_[slab].idle += idle ? 1 : std::size_t{0} - 1;
+    }
+  }
+
+  // What there would be room for without what is idle.
+  void compare_without_idle() {
+    std::size_t free = free_slabs(), room = 0;
+    for (std::size_t slab = 0; slab < slabs_.size(); ++slab) {
+      free += slabs_[slab].only_idle() ? 1 : 0;
+      if (slabs_[slab].owner == kArrays && !slabs_[slab].only_idle()) room += array_room(slab);
+    }
+    ASSERT_EQ(pool_.free_slabs(Idle::kGone), free);
+    ASSERT_EQ(pool_.free_slabs(Idle::kThere), free_slabs());
+    ASSERT_EQ(pool_.array_room(kLargest, Idle::kGone), room);
+    for (std::size_t f = 0; f < slots_.size(); ++f) {
+      std::size_t blocks = 0;
+      for (const SlabModel& slab : slabs_) {
+        const bool counts = slab.owner == static_cast<int>(f) && !slab.only_idle();
+        if (counts) blocks += slots_[f] - slab.count + slab.idle;
+      }
+      ASSERT_EQ(pool_.block_room(FormatId{static_cast<std::uint8_t>(f)}, Idle::kGone), blocks);
+    }
+  }
+
+  // Of a slab of arrays, in arrays of kLargest at most.
+  std::size_t array_room(std::size_t slab) const {
+    std::size_t room = 0, end = slab * config_.slab_bytes;
+    const std::size_t slab_end = end + config_.slab_bytes - bitmap_bytes();
+    const auto hole = [&](std::size_t next) {
+      if (next >= end + kLargest) room += next - end - (kLargest - 64);
+    };
+    for (auto it = live_.lower_bound(end); it != live_.end() && it->first < slab_end; ++it) {
+      if (it->second.idle) continue;
+      hole(it->first);
+      end = it->first + it->second.bytes;
+    }
+    hole(slab_end);
+    return room;
+  }
+
   void release_any() {
     // Half of the time a neighbour of the last one, so that slabs also empty.
     if (below(2) == 0) last_ = below(memory_.bytes());
@@ -208,6 +271,7 @@ class Model {
   }
 
   void release(std::size_t offset) {
+    if (live_.at(offset).idle) set_idle(offset, false);
     const Interval interval = live_.at(offset);
     const std::byte* data = memory_.base() + offset;
     ASSERT_EQ(data[0], static_cast<std::byte>(interval.fill));
@@ -232,6 +296,7 @@ class Model {
     ASSERT_EQ(bytes.committed, committed);
     ASSERT_EQ(bytes.blocks, blocks_);
     ASSERT_EQ(bytes.arrays, arrays_);
+    ASSERT_EQ(bytes.idle, idle_);
     ASSERT_EQ(bytes.stranded, committed - blocks_ - arrays_);
     ASSERT_EQ(bytes.peak, memory_.peak_bytes());
     ASSERT_LE(bytes.peak, bytes.budget);
@@ -239,7 +304,9 @@ class Model {
     for (std::size_t format = 0; format < slots_.size(); ++format) {
       ASSERT_EQ(pool_.acquirable(FormatId{static_cast<std::uint8_t>(format)}), acquirable(format));
     }
-    if (deep) pool_.check_invariants();
+    if (!deep) return;
+    pool_.check_invariants();
+    compare_without_idle();
   }
 
   Config config_;
@@ -249,7 +316,7 @@ class Model {
   std::vector<std::size_t> slots_;        // [format] blocks of a slab
   std::map<std::size_t, Interval> live_;  // by offset
   std::vector<SlabModel> slabs_;
-  std::size_t blocks_ = 0, arrays_ = 0;  // bytes
+  std::size_t blocks_ = 0, arrays_ = 0, idle_ = 0;  // bytes
   std::size_t fill_percent_ = 0, last_ = 0;
 };
 
