@@ -277,11 +277,11 @@ class Tables {
   PartUse use_of(const Unit& unit, std::uint32_t which) const;
   void follow_use(Unit& unit, std::uint32_t which);
   // Its only sequence beside the index; null where it has none or several.
-  const Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
+  Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
   std::uint32_t idle_blocks(std::uint32_t group, const Extent& extent) const;
   // Evicts units until what add(Demand&) adds fits; none if it would not even without all of them.
   template <typename Add>
-  bool make_room(Add add);
+  SlabNeed make_room(Add add);
   void add_start(Demand& demand) const;
   void add_fork(const Sequence& parent, Demand& demand) const;
   void add_growth(std::span<const Growth> growth, std::uint32_t step_rows, Demand& demand) const;
@@ -367,24 +367,27 @@ class Tables {
 };
 
 template <typename Add>
-bool Tables::make_room(Add add) {
-  const auto missing = [&](Idle idle) {
+SlabNeed Tables::make_room(Add add) {
+  const auto need = [&](Idle idle) {
     Demand demand(pool_, geometry_, idle);
     add(demand);
-    const std::size_t needed = demand.need().slabs, free = pool_.free_slabs(idle);
-    return needed > free ? needed - free : 0;
+    return demand.need();
   };
-  std::size_t slabs = missing(Idle::kThere);
-  if (slabs == 0) return true;
-  if (index_.empty() || missing(Idle::kGone) > 0) return false;
-  for (; slabs > 0; slabs = missing(Idle::kThere)) {
-    const std::size_t enough = slabs * pool_.slab_bytes();
+  SlabNeed now = need(Idle::kThere);
+  std::size_t free = pool_.free_slabs(Idle::kThere);
+  if (now.slabs <= free || index_.empty()) return now;
+  if (need(Idle::kGone).slabs > pool_.free_slabs(Idle::kGone)) return now;
+  while (now.slabs > free) {
+    // Asking costs more than evicting: once for as many blocks as are missing.
+    const std::size_t enough = (now.slabs - free) * pool_.slab_bytes();
     const std::size_t before = pool_.bytes().blocks;
     do {
-      if (!evict_prefix(PartUse::kRead)) return false;
+      if (!evict_prefix(PartUse::kRead)) return now;
     } while (before - pool_.bytes().blocks < enough && index_.victim(PartUse::kExpected) != nullptr);
+    now = need(Idle::kThere);
+    free = pool_.free_slabs(Idle::kThere);
   }
-  return true;
+  return now;
 }
 
 template <typename F>

@@ -11,8 +11,8 @@ namespace quire {
 bool Tables::grow(std::span<const Growth> step) {
   QUIRE_CHECK(!growing());
   const std::size_t groups = geometry_.groups.size();
-  make_room([&](Demand& demand) { add_growth(step, kOneStep, demand); });
-  placing_ = slabs_needed(step, Idle::kThere).placing;
+  placing_ =
+      make_room([&](Demand& demand) { add_growth(step, kOneStep, demand); }).placing;
   replaced_.assign(step.size() * groups, ExtentRef{});
   for (const Growth& growth : step) {
     step_.push_back({growth.sequence, step_.size() * groups});

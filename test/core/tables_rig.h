@@ -374,6 +374,9 @@ class TablesRig {
       case 5:
       case 6:
         return start();
+      case 7:
+      case 8:
+        return drop();
       default:
         const std::uint32_t cached = tables_->index(*tables_->find(model.id), text);
         ASSERT_LE(cached, model.length);

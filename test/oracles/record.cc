@@ -32,6 +32,20 @@ class Recorder final : public Cache {
   Result<SequenceId> start(const Needs& needs) override { return cache_.start(needs); }
   Result<SequenceId> fork(SequenceId parent) override { return cache_.fork(parent); }
   Status drop(SequenceId sequence) override { return cache_.drop(sequence); }
+  PrefixMatch lookup(const PrefixText& text, const Needs& needs) const override {
+    return cache_.lookup(text, needs);
+  }
+  Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,
+                                        std::uint32_t most) override {
+    return cache_.start_with_prefix(needs, text, most);
+  }
+  Result<std::uint32_t> index(SequenceId sequence, const PrefixText& text) override {
+    return cache_.index(sequence, text);
+  }
+  void forget(const PrefixText& text) override { cache_.forget(text); }
+  void forget() override { cache_.forget(); }
+  std::uint32_t expect(const PrefixText& text) override { return cache_.expect(text); }
+  void unexpect(const PrefixText& text) override { cache_.unexpect(text); }
   Status begin(std::span<const Segment> segments) override {
     rows = segments[0].rows;
     return cache_.begin(segments);
