@@ -1,6 +1,7 @@
 /* The C interface of the cache: quire/cache.h with handles, pointers and codes.
  *
- * What a call does, when it may be called and from which threads is written there.  Calls that can
+ * What a call does, when it may be called and from which threads is written there; the prefix cache
+ * is C++ only, as it takes a hash function.  Calls that can
  * be refused return a quire_code and describe a refusal in `error`, which may be null.  Memory
  * stays with the side that allocated it; strings are UTF-8 and end in a zero byte.
  */

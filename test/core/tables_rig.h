@@ -63,7 +63,7 @@ class TablesRig {
   }
 
   void step() {
-    if (prefixes_ && below(3) == 0) return prefix_step();
+    if (prefixes_ && below(2) == 0) return prefix_step();
     switch (below(14)) {
       case 0:
         return start();
@@ -209,7 +209,7 @@ class TablesRig {
   }
 
   void evict() {
-    if (model_.empty()) return;
+    if (model_.empty() || (prefixes_ && below(2) == 0)) return;
     ModelSequence& model = model_[below(model_.size())];
     Sequence& sequence = *tables_->find(model.id);
     const PoolBytes before = pool_->bytes();
@@ -373,9 +373,11 @@ class TablesRig {
         return expected_.pop_back();
       case 5:
       case 6:
-        return start();
       case 7:
+        return start();
       case 8:
+      case 9:
+      case 10:
         return drop();
       default:
         const std::uint32_t cached = tables_->index(*tables_->find(model.id), text);
@@ -402,7 +404,9 @@ class TablesRig {
     const std::uint32_t reused = sequence->length;
     EXPECT_LE(reused, std::min(most, match.usable));
     EXPECT_LT(reused, model.tokens.size());
-    if (needs_.tap == Tap::kAllRows) EXPECT_EQ(reused, 0u);
+    if (needs_.tap == Tap::kAllRows) {
+      EXPECT_EQ(reused, 0u);
+    }
     reused_ += reused;
     read_on(model, reused);
     model.length = reused;

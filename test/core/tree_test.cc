@@ -59,9 +59,13 @@ TEST(TreeTest, AgreesWithASet) {
     const auto at = model.lower_bound({key, 0});
     const Item *from = tree.first_from(before), *last = tree.last_before(before);
     ASSERT_EQ(from == nullptr, at == model.end());
-    if (from != nullptr) ASSERT_EQ(from->serial, at->second);
+    if (from != nullptr) {
+      ASSERT_EQ(from->serial, at->second);
+    }
     ASSERT_EQ(last == nullptr, at == model.begin());
-    if (last != nullptr) ASSERT_EQ(last->serial, std::prev(at)->second);
+    if (last != nullptr) {
+      ASSERT_EQ(last->serial, std::prev(at)->second);
+    }
     if (step % 100 != 0) continue;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> order;
     tree.for_each([&](const Item& other) { order.emplace_back(other.key, other.serial); });
@@ -100,7 +104,9 @@ TEST(PrefixOrderTest, TheOldestGoFirstAndOfThoseTheDeepest) {
     ASSERT_EQ(victim == nullptr, in.empty());
     for (const Resident* other : in) {
       ASSERT_LE(victim->last_use, other->last_use);
-      if (victim->last_use == other->last_use) ASSERT_GE(victim->depth, other->depth);
+      if (victim->last_use == other->last_use) {
+        ASSERT_GE(victim->depth, other->depth);
+      }
     }
   }
 }
