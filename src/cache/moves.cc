@@ -48,6 +48,9 @@ std::size_t PagedCache::repack(std::size_t free_bytes) {
     install_moves();
   };
   finish();
+  const std::size_t goal = bytes_free() + free_bytes;
+  // Packs have arrays, and arrays take whole slabs, however many blocks are free.
+  std::size_t gathered = bytes_free() == 0 ? tables_.empty_slabs(1) : 0;
   // Of a pool without room the packs set aside serve for some of it at a time.
   std::size_t freed = 0;
   while (freed < free_bytes && tables_.plan_room(free_bytes - freed).plans > 0) {
@@ -56,6 +59,11 @@ std::size_t PagedCache::repack(std::size_t free_bytes) {
     if (moved_.blocks == blocks) break;
     freed += (moved_.blocks - blocks) * tables_.geometry().largest_block();
   }
+  // So does what the room is for, in part or whole.
+  if (bytes_free() < goal) {
+    gathered += tables_.empty_slabs((goal - bytes_free() - 1) / pool_.slab_bytes() + 1);
+  }
+  freed += gathered * pool_.slab_bytes();
   return freed > 0 ? freed : tables_.give_headroom();
 }
 

@@ -1,6 +1,7 @@
 #include "core/pool.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "core/pool_state.h"
@@ -246,7 +247,7 @@ void Pool::release(BlockId block) {
   ++format.room;
   s.block_bits(place.slab, format)[place.slot / 64] |= std::uint64_t{1} << (place.slot % 64);
   slab.hint = std::min(slab.hint, place.slot / 64);
-  format.partial.move(s.slabs, place.slab, format.fullness_bin(slab.live));
+  if (!slab.closed) format.partial.move(s.slabs, place.slab, format.fullness_bin(slab.live));
 }
 
 std::byte* Pool::address(BlockId block) const {
@@ -259,6 +260,51 @@ std::byte* Pool::address(BlockId block) const {
 FormatId Pool::format_of(BlockId block) const {
   const State::Place place = state_->find(block);
   return FormatId{state_->slabs[place.slab].owner};
+}
+
+// --- emptying slabs ---
+
+std::size_t Pool::close_emptiest(std::size_t count) {
+  State& s = *state_;
+  QUIRE_CHECK(s.closed.empty());
+  std::array<std::size_t, kFormatsMax> room{};  // beside the closed slabs and what is to move there
+  for (std::size_t f = 0; f < s.formats.size(); ++f) room[f] = s.formats[f].room;
+  while (s.closed.size() < count) {
+    std::uint32_t emptiest = kNoSlab;
+    std::size_t least = 0;  // bytes to move
+    for (std::size_t f = 0; f < s.formats.size(); ++f) {
+      const BlockFormat& format = s.formats[f];
+      const std::uint32_t index = format.partial.lowest_from(0);
+      if (index == kNoSlab || room[f] < format.slots) continue;
+      const std::size_t bytes = std::size_t{s.slabs[index].live} * format.stride;
+      if (emptiest != kNoSlab && bytes >= least) continue;
+      emptiest = index;
+      least = bytes;
+    }
+    if (emptiest == kNoSlab) break;
+    Slab& slab = s.slabs[emptiest];
+    room[slab.owner] -= s.formats[slab.owner].slots;  // its free blocks, and those its blocks take
+    s.formats[slab.owner].partial.remove(s.slabs, emptiest);
+    slab.closed = true;
+    s.closed.push_back(emptiest);
+  }
+  return s.closed.size();
+}
+
+bool Pool::closed(BlockId block) const {
+  return state_->slabs[static_cast<std::uint32_t>(block) / state_->slab_grains].closed;
+}
+
+void Pool::open_slabs() {
+  State& s = *state_;
+  for (const std::uint32_t index : s.closed) {
+    Slab& slab = s.slabs[index];
+    slab.closed = false;
+    if (slab.live == 0) continue;
+    s.formats[slab.owner].partial.insert(s.slabs, index,
+                                         s.formats[slab.owner].fullness_bin(slab.live));
+  }
+  s.closed.clear();
 }
 
 // --- idle ---

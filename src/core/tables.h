@@ -29,6 +29,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "core/demand.h"
@@ -157,6 +158,10 @@ class Tables {
   MovesReport plan_room(std::size_t free_bytes);
   // Gives all but a few of the packs set aside back to the pool; returns their bytes.
   std::size_t give_headroom();
+  // Empties slabs, at most `count`, by moving whole blocks beside others (tables_gather.cc): what is
+  // free in slabs of blocks serves arrays and other blocks again.  Nothing else changes.  None while
+  // plans are in flight.  Returns how many.  REQUIRES: no step running.
+  std::size_t empty_slabs(std::size_t count);
   // The plans in flight.  Another thread may copy their entries while a step is running, and only
   // then: every other call may change them.
   std::span<MovePlan> moves() { return moves_.all(); }
@@ -339,6 +344,10 @@ class Tables {
   void install_view(const MovePlan& plan, Sequence& sequence);
   void end_plan(const MovePlan& plan);
   void mark_sparse(Sequence& sequence, LanePlace at);
+  using Moved = std::unordered_map<BlockId, BlockId>;
+  void leave_closed(std::uint32_t group, BlockId& block, Moved& moved);
+  void leave_closed(std::uint32_t group, Extent& extent, Moved& moved);
+  void leave_closed(Sequence& sequence, Moved& moved);
 
   std::size_t headroom_of(const Sequence& sequence) const;
   bool settle_headroom();

@@ -64,7 +64,9 @@ class TablesRig {
 
   void step() {
     if (prefixes_ && below(2) == 0) return prefix_step();
-    switch (below(14)) {
+    switch (below(15)) {
+      case 14:
+        return gather();
       case 0:
         return start();
       case 1:
@@ -288,6 +290,18 @@ class TablesRig {
     ASSERT_GE(done.blocks, done.plans);
     ASSERT_LE(pool_->bytes().blocks, before.blocks);
     for (const MovePlan& plan : tables_->moves()) ASSERT_FALSE(plan.copied);
+  }
+
+  // Whole blocks move, so that slabs are free; what anybody has stays.
+  void gather() {
+    const PoolBytes before = pool_->bytes();
+    const std::size_t free = pool_->free_slabs(Idle::kThere);
+    const std::size_t emptied = tables_->empty_slabs(1 + below(3));
+    emptied_ += emptied;
+    ASSERT_EQ(pool_->free_slabs(Idle::kThere), free + emptied);
+    ASSERT_EQ(pool_->bytes().blocks, before.blocks);
+    ASSERT_EQ(pool_->bytes().arrays, before.arrays);
+    ASSERT_EQ(pool_->bytes().idle, before.idle);
   }
 
   void grow() {
