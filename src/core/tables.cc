@@ -203,7 +203,7 @@ void Tables::unreference_pack(const Row& row) {
 
 void Tables::release_pack(const Row& row) {
   pool_.release(row.block);
-  pool_.release_array(pool_.address(row.pack()));
+  release_pack_array(pool_.address(row.pack()));
 }
 
 void Tables::release_block(Extent& extent, std::uint32_t lane) {

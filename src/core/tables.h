@@ -311,9 +311,18 @@ class Tables {
     LanePlace at;
     std::uint32_t gain;  // blocks, at most
   };
+  // Arrays of packs set aside, likewise.
+  struct SpareArrays {
+    std::byte* first = nullptr;
+    std::size_t count = 0, wanted = 0;
+  };
+  std::byte* acquire_pack_array();
+  void release_pack_array(std::byte* array);
+  void set_spare_arrays(std::size_t count);
   bool acquire_pack(std::uint32_t group, Row& pack);
   bool acquire_pack_evicting(std::uint32_t group, Row& pack);
   bool take_pack(std::uint32_t group, Row& pack);
+  void return_pack(std::uint32_t group, const Row& pack);
   void set_spares(std::uint32_t group, std::size_t count);
   void set_spares_aside(std::size_t bytes);
   // Blocks of a lane that are not still filling, and the live entries in them.
@@ -366,6 +375,7 @@ class Tables {
 
   Moves moves_;
   std::vector<Spares> spares_;  // [group]
+  SpareArrays spare_arrays_;
   // Scratch of the planner: the sequences that share a lane's blocks, how full the blocks are, and
   // what lives of a plan's sources.
   RepackPlanner planner_;

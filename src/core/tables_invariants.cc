@@ -202,6 +202,8 @@ void Tables::check_invariants() const {
       std::memcpy(&spare, pool_.address(spare.block), sizeof(Row));
     }
   }
+  counts.array_bytes +=
+      spare_arrays_.count * Pool::array_bytes(Pack::bytes(geometry_.block_tokens));
   QUIRE_CHECK(sequences == sequence_count_);
   QUIRE_CHECK(headroom == nodes_.headroom());
   counts.nodes(nodes_.headroom());

@@ -35,14 +35,30 @@ bool is_view(const MovePlan& plan, const Sequence& sequence) {
 
 // --- packs ---
 
+std::byte* Tables::acquire_pack_array() {
+  std::byte* array = pool_.acquire_array(Pack::bytes(geometry_.block_tokens));
+  if (array != nullptr || spare_arrays_.count == 0) return array;
+  array = spare_arrays_.first;
+  std::memcpy(&spare_arrays_.first, array, sizeof(array));
+  --spare_arrays_.count;
+  return array;
+}
+
+void Tables::release_pack_array(std::byte* array) {
+  if (spare_arrays_.count >= spare_arrays_.wanted) return pool_.release_array(array);
+  std::memcpy(array, &spare_arrays_.first, sizeof(array));
+  spare_arrays_.first = array;
+  ++spare_arrays_.count;
+}
+
 bool Tables::acquire_pack(std::uint32_t group, Row& pack) {
-  std::byte* memory = pool_.acquire_array(Pack::bytes(geometry_.block_tokens));
+  std::byte* memory = acquire_pack_array();
   if (memory == nullptr) return false;
   const auto handle = static_cast<std::size_t>(memory - pool_.address(BlockId{0})) / kBlockGrain;
   const BlockId block =
       handle <= kHandleMax ? pool_.acquire(geometry_.groups[group].format) : kNoBlock;
   if (block == kNoBlock) {
-    pool_.release_array(memory);
+    release_pack_array(memory);
     return false;
   }
   pack = {block, Row::kPacked | static_cast<std::uint32_t>(handle), 0};
@@ -68,6 +84,15 @@ bool Tables::take_pack(std::uint32_t group, Row& pack) {
   return true;
 }
 
+// Of a plan that did not need it.  The last few are kept: without a pack nothing can move.
+void Tables::return_pack(std::uint32_t group, const Row& pack) {
+  Spares& spares = spares_[group];
+  if (spares.count >= kSparesMin) return release_pack(pack);
+  std::memcpy(pool_.address(pack.block), &spares.first, sizeof(Row));
+  spares.first = {pack.block, pack.place, 0};
+  ++spares.count;
+}
+
 void Tables::set_spares(std::uint32_t group, std::size_t count) {
   Spares& spares = spares_[group];
   Row pack;
@@ -82,7 +107,30 @@ void Tables::set_spares(std::uint32_t group, std::size_t count) {
   }
 }
 
+// Arrays take whole slabs, which a full pool has none of: it moves blocks to have one, and for that
+// it must have freed as many before, into packs that have arrays.
+void Tables::set_spare_arrays(std::size_t count) {
+  spare_arrays_.wanted = count;
+  const std::size_t bytes = Pack::bytes(geometry_.block_tokens);
+  while (spare_arrays_.count < count) {
+    std::byte* array = pool_.acquire_array(bytes);
+    if (array != nullptr) {
+      release_pack_array(array);
+    } else if (empty_slabs(1) == 0) {
+      return;
+    }
+  }
+  while (spare_arrays_.count > count) {
+    std::byte* array = spare_arrays_.first;
+    std::memcpy(&spare_arrays_.first, array, sizeof(array));
+    --spare_arrays_.count;
+    pool_.release_array(array);
+  }
+}
+
 void Tables::set_spares_aside(std::size_t bytes) {
+  const std::size_t array = Pool::array_bytes(Pack::bytes(geometry_.block_tokens));
+  set_spare_arrays(bytes > 0 ? pool_.array_slab_bytes() / 2 / array : 0);
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     const LayerGroup& group = geometry_.groups[g];
     if (group.window == 0) set_spares(g, bytes / group.block_bytes);
@@ -90,10 +138,10 @@ void Tables::set_spares_aside(std::size_t bytes) {
 }
 
 std::size_t Tables::headroom_bytes() const {
-  std::size_t bytes = 0;
+  const std::size_t array = Pool::array_bytes(Pack::bytes(geometry_.block_tokens));
+  std::size_t bytes = spare_arrays_.count * array;
   for (std::size_t g = 0; g < spares_.size(); ++g) {
-    bytes += spares_[g].count * (geometry_.groups[g].block_bytes +
-                                 Pool::array_bytes(Pack::bytes(geometry_.block_tokens)));
+    bytes += spares_[g].count * (geometry_.groups[g].block_bytes + array);
   }
   return bytes;
 }
@@ -295,7 +343,7 @@ bool Tables::plan_run(LanePlace at, const RepackRun& run, MovesReport& planned) 
     entries += static_cast<std::size_t>(std::popcount(rows[i].live));
   }
   if (plan.targets.size() >= plan.sources.size()) {
-    for (const Row& target : plan.targets) release_pack(target);
+    for (const Row& target : plan.targets) return_pack(at.group, target);
     moves_.pop();
     return room;
   }
@@ -322,7 +370,7 @@ bool Tables::add_source(MovePlan& plan, const Row& source) {
     if (Row pack; full) {
       if (!take_pack(plan.at.group, pack)) {
         for (; plan.targets.size() > targets; plan.targets.pop_back()) {
-          release_pack(plan.targets.back());
+          return_pack(plan.at.group, plan.targets.back());
         }
         if (targets > 0) plan.targets.back().live = last;
         return false;
@@ -387,11 +435,12 @@ void Tables::leave_moves(const Sequence& sequence) {
 MovesReport Tables::install_moves() {
   QUIRE_CHECK(!growing());
   MovesReport done;
+  std::vector<std::size_t> freed(spares_.size(), 0);  // [group] blocks
   views_.clear();
   moves_.remove_if([&](const MovePlan& plan) {
     if (!plan.copied) return false;
     if (installable(plan)) {
-      done.blocks += install(plan);
+      freed[plan.at.group] += install(plan);
       ++done.plans;
       std::size_t entries = 0;
       for (const std::uint64_t wanted : plan.wanted) {
@@ -408,6 +457,12 @@ MovesReport Tables::install_moves() {
     return true;
   });
   for (Sequence* view : views_) settle(*view);
+  for (std::uint32_t g = 0; g < freed.size(); ++g) {
+    done.blocks += freed[g];
+    // Set aside before rows take all that came free.
+    const std::size_t count = spares_[g].count;
+    if (count < kSparesMin) set_spares(g, std::min(kSparesMin, count + freed[g]));
+  }
   return done;
 }
 
@@ -499,7 +554,7 @@ void Tables::install_view(const MovePlan& plan, Sequence& sequence) {
 void Tables::end_plan(const MovePlan& plan) {
   for (const SequenceId id : plan.views) --lane(*find(id), plan.at).moving;
   for (const Row& target : plan.targets) {
-    if (pack_of(target).references == 0) release_pack(target);
+    if (pack_of(target).references == 0) return_pack(plan.at.group, target);
   }
 }
 

@@ -120,6 +120,7 @@ class TablesRig {
   std::size_t refusals() const { return refusals_; }
   std::size_t planned() const { return planned_; }
   std::size_t installed() const { return installed_; }
+  std::size_t emptied() const { return emptied_; }
 
  private:
   std::uint32_t below(std::size_t n) { return static_cast<std::uint32_t>(random_() % n); }
@@ -511,7 +512,7 @@ class TablesRig {
   bool prefixes_;
   std::vector<std::pair<std::vector<Token>, std::string>> expected_;
   std::size_t reused_ = 0;
-  std::size_t refusals_ = 0, planned_ = 0, installed_ = 0;
+  std::size_t refusals_ = 0, planned_ = 0, installed_ = 0, emptied_ = 0;
 };
 
 }  // namespace quire::test
