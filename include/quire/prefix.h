@@ -78,7 +78,7 @@ struct PrefixMatch {
   std::vector<PrefixSegment> segments{};
   std::uint32_t usable = 0;  // tokens that start_with_prefix() would not compute; not only whole units
   PrefixEnd end = PrefixEnd::kDisabled;  // why not more
-};  // without a hash: no segments
+};
 
 struct PrefixStart {
   SequenceId sequence{};

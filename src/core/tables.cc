@@ -84,7 +84,9 @@ void Tables::drop(Sequence& sequence) {
   erase(sequence);
   bool evicted = false;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    evicted = evicted || (slots_[i] != nullptr && slots_[i]->dropped > 0);
+    if (slots_[i] == nullptr || slots_[i]->dropped == 0) continue;
+    evicted = true;
+    mark_sparse(*slots_[i]);  // what it shared with the one dropped may move now
   }
   if (!evicted) set_spares_aside(0);  // nothing to move: the room is for rows
   settle_headroom();
@@ -182,9 +184,6 @@ void Tables::reclaim(std::uint32_t group, Extent& extent) {
     if (i == list.size() || list[i].extent != &extent) continue;
     release_dead_blocks(*slots_[slot], group, extent);
     extent.holes = 0;
-    for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {  // now its own to repack
-      if (lane(*slots_[slot], {group, l}).own != 0) mark_sparse(*slots_[slot], {group, l});
-    }
     return;
   }
   // No owner: the reference left is one that the step being published replaces as well.

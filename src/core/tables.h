@@ -277,7 +277,7 @@ class Tables {
   PartUse use_of(const Unit& unit, std::uint32_t which) const;
   void follow_use(Unit& unit, std::uint32_t which);
   // Its only sequence beside the index; null where it has none or several.
-  Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
+  const Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
   std::uint32_t idle_blocks(std::uint32_t group, const Extent& extent) const;
   // Evicts units until what add(Demand&) adds fits; none if it would not even without all of them.
   template <typename Add>
@@ -339,6 +339,7 @@ class Tables {
   void install_view(const MovePlan& plan, Sequence& sequence);
   void end_plan(const MovePlan& plan);
   void mark_sparse(Sequence& sequence, LanePlace at);
+  void mark_sparse(Sequence& sequence);
 
   std::size_t headroom_of(const Sequence& sequence) const;
   bool settle_headroom();

@@ -140,7 +140,7 @@ void Tables::reference(std::uint32_t group, const ExtentRef& ref) {
   follow_owners(group, *ref.extent);
 }
 
-Sequence* Tables::owner_of(std::uint32_t group, const Extent& extent) const {
+const Sequence* Tables::owner_of(std::uint32_t group, const Extent& extent) const {
   if (extent.references != 2) return nullptr;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot] == nullptr) continue;
@@ -158,12 +158,11 @@ void Tables::follow_owners(std::uint32_t group, Extent& extent) {
   const bool alone = extent.references == 1;
   if (alone) extent.holes = 0;
   const bool holes = extent.holes != 0 && reclaim_ != Reclaim::kNever;
-  Sequence* owner = holes ? owner_of(group, extent) : nullptr;
+  const Sequence* owner = holes ? owner_of(group, extent) : nullptr;
   const Position base = extent.ordinal * geometry_.block_tokens;
   for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {
     const bool own = owner != nullptr && lane(*owner, {group, l}).own != 0;
     set_idle(unit, group, l, alone || (own && !has_row(lane(*owner, {group, l}), base)));
-    if (own) mark_sparse(*owner, {group, l});  // it may be repacked from now on
   }
   UnitExtent& share = index_.extent(unit, group);
   if ((share.idle != 0) != alone) {

@@ -108,6 +108,14 @@ void Tables::mark_sparse(Sequence& sequence, LanePlace at) {
   sequence.settled = 0;
 }
 
+void Tables::mark_sparse(Sequence& sequence) {
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
+      if (lane(sequence, {g, l}).own != 0) mark_sparse(sequence, {g, l});
+    }
+  }
+}
+
 MovesReport Tables::plan_moves(const RepackOptions& options, std::size_t copy_bytes) {
   QUIRE_CHECK(!growing());
   if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return {};
