@@ -290,8 +290,8 @@ class Tables {
   static constexpr std::uint32_t kOneStep = ~0u;
   void add_group(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
                  Demand& demand) const;
-  std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group,
-                              std::uint32_t step_rows, Idle idle) const;
+  std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
+                              Idle idle) const;
   void check_pack(const Row& row, Position end) const;
   void check_table(const Sequence& sequence, LanePlace at) const;
   void check_group(const Sequence& sequence, std::uint32_t group) const;
@@ -384,7 +384,8 @@ SlabNeed Tables::make_room(Add add) {
     const std::size_t before = pool_.bytes().blocks;
     do {
       if (!evict_prefix(PartUse::kRead)) return now;
-    } while (before - pool_.bytes().blocks < enough && index_.victim(PartUse::kExpected) != nullptr);
+    } while (before - pool_.bytes().blocks < enough &&
+             index_.victim(PartUse::kExpected) != nullptr);
     now = need(Idle::kThere);
     free = pool_.free_slabs(Idle::kThere);
   }

@@ -20,8 +20,9 @@ std::uint32_t Tables::index(Sequence& sequence, const PrefixText& text) {
   QUIRE_CHECK(!growing());
   if (!index_.enabled()) return 0;
   index_.tick();
-  const PrefixText read{text.tokens.first(std::min<std::size_t>(text.tokens.size(), sequence.length)),
-                        text.salt, text.keys};
+  const PrefixText read{
+      text.tokens.first(std::min<std::size_t>(text.tokens.size(), sequence.length)), text.salt,
+      text.keys};
   PrefixKeys scratch;
   const std::span<const PrefixKeys::Unit> keys = index_.keys_of(read, scratch);
   std::uint32_t cached = 0;
@@ -193,7 +194,8 @@ PartUse Tables::use_of(const Unit& unit, std::uint32_t which) const {
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     if (index_.part_of(g) != which || index_.extent(unit, g).extent == nullptr) continue;
     present = true;
-    frees = frees || std::ranges::any_of(index_.idle(unit, g), [](std::uint64_t w) { return w != 0; });
+    frees =
+        frees || std::ranges::any_of(index_.idle(unit, g), [](std::uint64_t w) { return w != 0; });
   }
   if (!present) return PartUse::kAbsent;
   if (!frees) return PartUse::kRead;

@@ -252,8 +252,11 @@ TEST(PrefixTest, TapsAreThoseOfTheRowsLeft) {
   EXPECT_EQ(started.end, PrefixEnd::kLastRows);
   const SequenceId twin = start(*without, last);
   read(*without, twin, 5, 0, 150, 64, nullptr);
-  for (const auto& [which, id] : {std::pair(cache.get(), started.sequence), {without.get(), twin}}) {
-    ASSERT_TRUE(step(*which, {{.sequence = id, .text = 5, .first = 150, .rows = 50, .window_rows = 50}}).ok());
+  for (const auto& [which, id] :
+       {std::pair(cache.get(), started.sequence), {without.get(), twin}}) {
+    ASSERT_TRUE(
+        step(*which, {{.sequence = id, .text = 5, .first = 150, .rows = 50, .window_rows = 50}})
+            .ok());
   }
   EXPECT_EQ(taps(*cache, started.sequence), taps(*without, twin));
 
@@ -262,9 +265,11 @@ TEST(PrefixTest, TapsAreThoseOfTheRowsLeft) {
   EXPECT_EQ(decoding.reused, 199u);
   const SequenceId other = start(*without, answer);
   read(*without, other, 5, 0, 199, 64, nullptr);
-  for (const auto& [which, id] : {std::pair(cache.get(), decoding.sequence), {without.get(), other}}) {
+  for (const auto& [which, id] :
+       {std::pair(cache.get(), decoding.sequence), {without.get(), other}}) {
     ASSERT_TRUE(step(*which, {{.sequence = id, .text = 5, .first = 199, .rows = 1}}).ok());
-    ASSERT_TRUE(step(*which, {{.sequence = id, .text = 5, .first = 200, .rows = 9, .answer = true}}).ok());
+    ASSERT_TRUE(
+        step(*which, {{.sequence = id, .text = 5, .first = 200, .rows = 9, .answer = true}}).ok());
   }
   EXPECT_EQ(taps(*cache, decoding.sequence), taps(*without, other));
   cache->check_invariants();
@@ -363,7 +368,8 @@ TEST(PrefixTest, WhatIsFreeIsTrueWithUnitsInTheWay) {
   for (std::uint32_t i = 0; i < 250; ++i) {
     const std::uint32_t text = static_cast<std::uint32_t>(random() % 8);
     if (running.size() < 4) {
-      const std::vector<Token> tokens = tokens_of(text, 1 + static_cast<std::uint32_t>(random() % fits));
+      const std::vector<Token> tokens =
+          tokens_of(text, 1 + static_cast<std::uint32_t>(random() % fits));
       const Result<PrefixStart> started = cache->start_with_prefix({}, {tokens});
       if (started.ok()) running.emplace_back(started->sequence, text);
     }
@@ -374,7 +380,8 @@ TEST(PrefixTest, WhatIsFreeIsTrueWithUnitsInTheWay) {
     const std::uint32_t length = *cache->length(id);
     const std::size_t needed = cache->bytes_needed(id, rows), free = cache->bytes_free();
     const CacheStats before = cache->stats();
-    const Status status = step(*cache, {{.sequence = id, .text = of, .first = length, .rows = rows}});
+    const Status status =
+        step(*cache, {{.sequence = id, .text = of, .first = length, .rows = rows}});
     if (!status.ok()) {
       ++refused;
       EXPECT_EQ(status.code(), Code::kOutOfMemory);

@@ -250,8 +250,8 @@ TEST(TablesPrefixTest, WindowsAreReadFromWhereTheirUnitsAre) {
   LayerShape window = full;
   window.window = 20;
   for (const bool mixed : {true, false}) {
-    Small small(1 << 20, mixed ? std::vector<LayerShape>{full, window}
-                               : std::vector<LayerShape>{window});
+    Small small(1 << 20,
+                mixed ? std::vector<LayerShape>{full, window} : std::vector<LayerShape>{window});
     small.read(0, 100);  // 12 units, and what a row at 96 sees: from 77 on
     const std::uint32_t group = mixed ? 1 : 0;
     EXPECT_EQ(small.usable(0, 100), 96u);
