@@ -81,15 +81,27 @@ void Tables::drop(Sequence& sequence) {
   QUIRE_CHECK(!growing());
   index_.tick();
   leave_moves(sequence);
+  const bool shared = shares(sequence);
   erase(sequence);
   bool evicted = false;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i] == nullptr || slots_[i]->dropped == 0) continue;
     evicted = true;
-    mark_sparse(*slots_[i]);  // what it shared with the one dropped may move now
+    if (shared) mark_sparse(*slots_[i]);  // what it shared with the one dropped may move now
   }
   if (!evicted) set_spares_aside(0);  // nothing to move: the room is for rows
   settle_headroom();
+}
+
+// With another sequence.
+bool Tables::shares(const Sequence& sequence) const {
+  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+    const PagedList<ExtentRef>& list = sequence.groups()[g].extents;
+    for (std::uint32_t i = 0; i < list.size(); ++i) {
+      if (list[i].extent->shared(Idle::kGone)) return true;
+    }
+  }
+  return false;
 }
 
 void Tables::erase(Sequence& sequence) {

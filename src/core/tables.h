@@ -212,6 +212,7 @@ class Tables {
   std::uint32_t lower_bound(const PagedList<Row>& rows, Position position) const;
   bool has_row(const Lane& lane, Position base) const;  // of an extent's block
   Extent& extent_of(const Sequence& sequence, LanePlace at, const Row& row) const;
+  bool shares(const Sequence& sequence) const;
   void erase(Sequence& sequence);  // with what only it holds
   void release_lists(Sequence& sequence);
   void release_dead_row(Sequence& sequence, LanePlace at, const Row& row);
