@@ -110,7 +110,7 @@ struct Segment {
 struct ShrinkReport {
   std::uint64_t entries_before = 0;   // live entries over all lanes of full-attention layers
   std::uint64_t entries_dropped = 0;  // of those
-  std::uint64_t bytes_freed = 0;      // given back to the pool by this review, or left to prefix units
+  std::uint64_t bytes_freed = 0;  // given back to the pool by this review, or left to prefix units
 };
 
 // Moves of a repack, planned or installed.
@@ -164,9 +164,9 @@ class Cache {
   // --- the prefix cache (quire/prefix.h) ---
   // What of the text a sequence with these needs could begin behind.  Changes nothing.
   virtual PrefixMatch lookup(const PrefixText& text, const Needs& needs = {}) const = 0;
-  // start(), but the sequence has the first `reused` tokens of the text (a whole prompt) already, at
-  // most `most`; at least one row, of a policy with Tap::kLastRows Needs::window rows, is left to
-  // compute.  It takes no block until its first step: where that begins inside a unit, the rows
+  // start(), but the sequence has the first `reused` tokens of the text (a whole prompt) already,
+  // at most `most`; at least one row, of a policy with Tap::kLastRows Needs::window rows, is left
+  // to compute.  It takes no block until its first step: where that begins inside a unit, the rows
   // before are copied then, and bytes_needed() counts it.
   virtual Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,
                                                 std::uint32_t most = ~std::uint32_t{0}) = 0;
@@ -203,11 +203,11 @@ class Cache {
 
   // Bytes the pool must still give for `rows` more rows of the sequence (new blocks, copies of
   // shared ones, tables), and what it can give now, both in whole slabs, and both as if no prefix
-  // unit were cached that is not being read: begin() evicts what it needs of them.  begin() of these rows
-  // alone is refused for memory exactly when needed > free (an answer near the border may be too
-  // careful by a slab).  More than max_rows rows take several steps: what window layers drop
-  // meanwhile is not counted.  The needs of several sequences do not add up, as they share open
-  // slabs: ask for them together.  Of a stale id 0 bytes are needed.
+  // unit were cached that is not being read: begin() evicts what it needs of them.  begin() of
+  // these rows alone is refused for memory exactly when needed > free (an answer near the border
+  // may be too careful by a slab).  More than max_rows rows take several steps: what window layers
+  // drop meanwhile is not counted.  The needs of several sequences do not add up, as they share
+  // open slabs: ask for them together.  Of a stale id 0 bytes are needed.
   virtual std::size_t bytes_needed(SequenceId sequence, std::uint32_t rows) const = 0;
   virtual std::size_t bytes_needed(std::span<const Segment> segments) const = 0;
   virtual std::size_t bytes_free() const = 0;

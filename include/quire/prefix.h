@@ -1,8 +1,8 @@
 // The prefix cache: what one sequence has computed, the next with the same beginning need not.
 //
-// A prefix unit is the K and V of all layers over `block_tokens` positions, the k-th of a text being
-// positions [k * block_tokens, (k + 1) * block_tokens).  It is known by a chain of digests over
-// model, layout, KV types, salt and all tokens up to its end; its tokens are compared as well.
+// A prefix unit is the K and V of all layers over `block_tokens` positions, the k-th of a text
+// being positions [k * block_tokens, (k + 1) * block_tokens).  It is known by a chain of digests
+// over model, layout, KV types, salt and all tokens up to its end; its tokens are compared as well.
 // Units share their blocks with the sequences that read them, live in the same budget, and make way
 // whenever rows need the room, so that they are never a reason for a refusal.
 //
@@ -11,7 +11,8 @@
 //   start_with_prefix(needs, text)    a sequence that begins behind what is cached
 //
 // Exact: a unit is entered only if no entry of its sequence had been dropped, so what a sequence
-// computes behind units is what it computes alone, to the bit (but for CacheOptions::chunk_kernels).
+// computes behind units is what it computes alone: to the bit, or with CacheOptions::chunk_kernels
+// to rounding.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ using Digest = std::array<std::byte, 32>;
 
 struct PrefixOptions {
   // A digest of the bytes, SHA-256 or as strong: whoever can make two texts collide can try to be
-  // shown the other's.  Null: no prefix cache; every call below is answered as if nothing was there.
+  // shown the other's.  Null: no prefix cache; calls are answered as if nothing was there.
   std::function<Digest(std::span<const std::byte>)> hash{};
   // What K and V depend on beside the tokens and what CacheOptions says: the model, its rotation.
   std::string identity{};
@@ -76,9 +77,9 @@ struct PrefixMatch {
   // The whole text, in order, whole units where cached.  What is behind a hole is valid (it was
   // computed with the same tokens), but not used for now.
   std::vector<PrefixSegment> segments{};
-  std::uint32_t usable = 0;  // tokens that start_with_prefix() would not compute; not only whole units
+  std::uint32_t usable = 0;  // tokens that start_with_prefix() would not compute; maybe half units
   PrefixEnd end = PrefixEnd::kDisabled;  // why not more
-};  // without a hash: no segments
+};
 
 struct PrefixStart {
   SequenceId sequence{};
@@ -87,12 +88,12 @@ struct PrefixStart {
 };
 
 struct PrefixStats {
-  std::uint64_t units = 0;      // cached now
-  std::size_t bytes = 0;        // that eviction of all of them would free: counted as free
-  std::uint64_t hits = 0;       // sequences that began behind units and committed a step
+  std::uint64_t units = 0;       // cached now
+  std::size_t bytes = 0;         // that eviction of all of them would free: counted as free
+  std::uint64_t hits = 0;        // sequences that began behind units and committed a step
   std::uint64_t hit_tokens = 0;  // that those did not compute
-  std::uint64_t entered = 0;    // units, since open()
-  std::uint64_t evicted = 0;    // likewise, to make room or by forget()
+  std::uint64_t entered = 0;     // units, since open()
+  std::uint64_t evicted = 0;     // likewise, to make room or by forget()
 };
 
 }  // namespace quire

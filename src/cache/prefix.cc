@@ -11,7 +11,8 @@ namespace {
 class Bytes {
  public:
   void add(std::uint64_t value) {
-    for (std::uint32_t i = 0; i < 8; ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i)));
+    for (std::uint32_t i = 0; i < 8; ++i)
+      bytes_.push_back(static_cast<std::byte>(value >> (8 * i)));
   }
   void add(float value) { add(std::uint64_t{std::bit_cast<std::uint32_t>(value)}); }
   void add(std::string_view text) {
@@ -41,8 +42,8 @@ PrefixNaming prefix_naming(const CacheOptions& options) {
     bytes.add(value);
   }
   for (const LayerShape& layer : options.layers) {
-    for (const std::uint32_t value : {layer.kv_heads, layer.query_heads, layer.key_size,
-                                      layer.value_size, layer.window}) {
+    for (const std::uint32_t value :
+         {layer.kv_heads, layer.query_heads, layer.key_size, layer.value_size, layer.window}) {
       bytes.add(std::uint64_t{value});
     }
     bytes.add(layer.scale);

@@ -355,8 +355,7 @@ PoolBytes Pool::bytes() const {
   bytes.budget = s.memory.bytes();
   bytes.committed = s.committed_slabs() * s.slab_bytes;
   bytes.bookkeeping = sizeof(State) + s.slabs.size() * sizeof(Slab) + s.free_slabs.size() * 8 +
-                      kFormatsMax * sizeof(BlockFormat) + s.holes.bytes() +
-                      s.array_bits.size() * 8;
+                      kFormatsMax * sizeof(BlockFormat) + s.holes.bytes() + s.array_bits.size() * 8;
   for (const BlockFormat& format : s.formats) {
     bytes.blocks += format.live * format.stride * kBlockGrain;
     bytes.idle += format.idle * format.stride * kBlockGrain;

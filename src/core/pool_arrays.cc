@@ -173,11 +173,10 @@ std::size_t Pool::array_room(std::size_t largest, Idle idle) const {
       }
       bits = s.array_bits.data();
     }
-    for_each_run(bits, s.array_grains,
-                 [&](std::uint32_t begin, std::uint32_t end) {
-                   // A hole stops serving when what is left of it is below the largest.
-                   if (end - begin >= grains) room += end - begin - (grains - 1);
-                 });
+    for_each_run(bits, s.array_grains, [&](std::uint32_t begin, std::uint32_t end) {
+      // A hole stops serving when what is left of it is below the largest.
+      if (end - begin >= grains) room += end - begin - (grains - 1);
+    });
   }
   return room * kBlockGrain;
 }

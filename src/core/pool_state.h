@@ -60,10 +60,10 @@ struct Pool::State {
   std::uint32_t free_count = 0;           // slabs
   std::uint32_t free_hint = 0;            // no free slab in lower words of free_slabs
   std::vector<BlockFormat> formats;
-  SlabBins holes;              // array slabs by hole_bin() of their largest hole, if any
-  std::size_t array_live = 0;  // grains, as charged
-  std::size_t array_idle = 0;  // of those
-  std::size_t idle_slabs = 0;  // slabs in which all that lives is idle
+  SlabBins holes;                         // array slabs by hole_bin() of their largest hole, if any
+  std::size_t array_live = 0;             // grains, as charged
+  std::size_t array_idle = 0;             // of those
+  std::size_t idle_slabs = 0;             // slabs in which all that lives is idle
   std::vector<std::uint64_t> array_bits;  // scratch of Pool::array_room()
   std::vector<std::uint32_t> closed;  // slabs
   std::size_t peak_slabs = 0;
@@ -79,7 +79,8 @@ struct Pool::State {
   void give_back(std::uint32_t first, std::uint32_t count);
   bool commit_slabs(std::uint32_t first, std::uint32_t count);
 
-  // Counts the slab among those of idle things only, or no longer: around each change of its counts.
+  // Counts the slab among those of idle things only, or no longer: around each change of its
+  // counts.
   void count_idle(std::uint32_t index, bool counted);
 
   // --- blocks ---
@@ -95,8 +96,8 @@ struct Pool::State {
   std::size_t fill_whole_slabs(FormatId id, std::span<BlockId> out);  // blocks acquired
 
   // --- arrays ---
-  // Three bitmaps at the end of an array slab, each of slab_grains bits: grains of idle arrays, free
-  // grains, first grains of arrays.
+  // Three bitmaps at the end of an array slab, each of slab_grains bits: grains of idle arrays,
+  // free grains, first grains of arrays.
   std::uint64_t* array_idle_bits(std::uint32_t index) const;
   std::uint64_t* array_free_bits(std::uint32_t index) const;
   std::uint64_t* array_start_bits(std::uint32_t index) const;

@@ -76,7 +76,8 @@ std::span<const PrefixKeys::Unit> PrefixIndex::keys_of(const PrefixText& text,
   std::vector<PrefixKeys::Unit>& keys = text.keys != nullptr ? text.keys->units : scratch.units;
   const std::uint32_t block_tokens = geometry_.block_tokens;
   std::uint64_t fingerprint = 0;
-  for (const std::byte b : naming_.root) fingerprint = mix(fingerprint + 1 + std::to_integer<std::uint64_t>(b));
+  for (const std::byte b : naming_.root)
+    fingerprint = mix(fingerprint + 1 + std::to_integer<std::uint64_t>(b));
   for (const char c : text.salt) fingerprint = mix(fingerprint + 1 + static_cast<unsigned char>(c));
   const auto known = [&](std::size_t i) {
     return i < keys.size() && keys[i].fingerprint == fingerprint;
@@ -102,7 +103,8 @@ std::span<const PrefixKeys::Unit> PrefixIndex::keys_of(const PrefixText& text,
 UnitName PrefixIndex::name(const PrefixText& text, std::span<const PrefixKeys::Unit> keys,
                            std::uint32_t i) const {
   const std::size_t first = std::size_t{i} * geometry_.block_tokens;
-  const std::size_t count = std::min<std::size_t>(geometry_.block_tokens, text.tokens.size() - first);
+  const std::size_t count =
+      std::min<std::size_t>(geometry_.block_tokens, text.tokens.size() - first);
   return {keys[i], text.tokens.subspan(first, count)};
 }
 
@@ -215,7 +217,8 @@ void PrefixIndex::check_invariants() const {
   const Unit* before = nullptr;
   units_.for_each([&](Unit& unit) {
     QUIRE_CHECK(before == nullptr || NameOrder()(*before, unit));
-    QUIRE_CHECK(unit.has(Unit::kBase) && find({{unit.parent_fingerprint, unit.parent}, unit.tokens()}) == &unit);
+    QUIRE_CHECK(unit.has(Unit::kBase) &&
+                find({{unit.parent_fingerprint, unit.parent}, unit.tokens()}) == &unit);
     before = &unit;
     ++units;
   });

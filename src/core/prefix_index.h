@@ -154,7 +154,7 @@ class PrefixIndex {
   const Geometry& geometry_;
   const PrefixNaming naming_;
   bool has_full_ = false;
-  std::size_t words_ = 0;        // of idle bits
+  std::size_t words_ = 0;  // of idle bits
   std::size_t record_bytes_ = 0;
   Tree<Unit, &Unit::links, NameOrder> units_;
   std::array<std::unique_ptr<Residency>, 3> orders_;  // by PartUse, from kUnused on

@@ -109,7 +109,7 @@ struct Sequence {
   std::uint32_t query_rows;  // in them
   std::uint32_t query_rows_pending;
   std::uint32_t queries_fresh;  // 1: the running step made room for them
-  std::uint32_t reused;  // tokens it began behind, until its first step is published; then 0
+  std::uint32_t reused;         // tokens it began behind, until its first step is published; then 0
 
   GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }
   const GroupState* groups() const { return reinterpret_cast<const GroupState*>(this + 1); }

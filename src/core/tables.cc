@@ -81,13 +81,27 @@ void Tables::drop(Sequence& sequence) {
   QUIRE_CHECK(!growing());
   index_.tick();
   leave_moves(sequence);
+  const bool shared = shares(sequence);
   erase(sequence);
   bool evicted = false;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
-    evicted = evicted || (slots_[i] != nullptr && slots_[i]->dropped > 0);
+    if (slots_[i] == nullptr || slots_[i]->dropped == 0) continue;
+    evicted = true;
+    if (shared) mark_sparse(*slots_[i]);  // what it shared with the one dropped may move now
   }
   if (!evicted) set_spares_aside(0);  // nothing to move: the room is for rows
   settle_headroom();
+}
+
+// With another sequence.
+bool Tables::shares(const Sequence& sequence) const {
+  for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
+    const PagedList<ExtentRef>& list = sequence.groups()[g].extents;
+    for (std::uint32_t i = 0; i < list.size(); ++i) {
+      if (list[i].extent->shared(Idle::kGone)) return true;
+    }
+  }
+  return false;
 }
 
 void Tables::erase(Sequence& sequence) {
@@ -182,9 +196,6 @@ void Tables::reclaim(std::uint32_t group, Extent& extent) {
     if (i == list.size() || list[i].extent != &extent) continue;
     release_dead_blocks(*slots_[slot], group, extent);
     extent.holes = 0;
-    for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {  // now its own to repack
-      if (lane(*slots_[slot], {group, l}).own != 0) mark_sparse(*slots_[slot], {group, l});
-    }
     return;
   }
   // No owner: the reference left is one that the step being published replaces as well.

@@ -217,6 +217,7 @@ class Tables {
   std::uint32_t lower_bound(const PagedList<Row>& rows, Position position) const;
   bool has_row(const Lane& lane, Position base) const;  // of an extent's block
   Extent& extent_of(const Sequence& sequence, LanePlace at, const Row& row) const;
+  bool shares(const Sequence& sequence) const;
   void erase(Sequence& sequence);  // with what only it holds
   void release_lists(Sequence& sequence);
   void release_dead_row(Sequence& sequence, LanePlace at, const Row& row);
@@ -282,7 +283,7 @@ class Tables {
   PartUse use_of(const Unit& unit, std::uint32_t which) const;
   void follow_use(Unit& unit, std::uint32_t which);
   // Its only sequence beside the index; null where it has none or several.
-  Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
+  const Sequence* owner_of(std::uint32_t group, const Extent& extent) const;
   std::uint32_t idle_blocks(std::uint32_t group, const Extent& extent) const;
   // Evicts units until what add(Demand&) adds fits; none if it would not even without all of them.
   template <typename Add>
@@ -295,8 +296,8 @@ class Tables {
   static constexpr std::uint32_t kOneStep = ~0u;
   void add_group(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
                  Demand& demand) const;
-  std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group,
-                              std::uint32_t step_rows, Idle idle) const;
+  std::uint32_t fresh_extents(const Growth& growth, std::uint32_t group, std::uint32_t step_rows,
+                              Idle idle) const;
   void check_pack(const Row& row, Position end) const;
   void check_table(const Sequence& sequence, LanePlace at) const;
   void check_group(const Sequence& sequence, std::uint32_t group) const;
@@ -353,6 +354,7 @@ class Tables {
   void install_view(const MovePlan& plan, Sequence& sequence);
   void end_plan(const MovePlan& plan);
   void mark_sparse(Sequence& sequence, LanePlace at);
+  void mark_sparse(Sequence& sequence);
   using Moved = std::unordered_map<BlockId, BlockId>;
   void leave_closed(std::uint32_t group, BlockId& block, Moved& moved);
   void leave_closed(std::uint32_t group, Extent& extent, Moved& moved);
@@ -383,6 +385,7 @@ class Tables {
   std::vector<Sequence*> views_;
   std::vector<Fill> fill_;
   std::vector<std::uint64_t> live_;
+  std::vector<std::size_t> freed_;  // [group] blocks, by the plans being installed
 };
 
 template <typename Add>
@@ -402,7 +405,8 @@ SlabNeed Tables::make_room(Add add) {
     const std::size_t before = pool_.bytes().blocks;
     do {
       if (!evict_prefix(PartUse::kRead)) return now;
-    } while (before - pool_.bytes().blocks < enough && index_.victim(PartUse::kExpected) != nullptr);
+    } while (before - pool_.bytes().blocks < enough &&
+             index_.victim(PartUse::kExpected) != nullptr);
     now = need(Idle::kThere);
     free = pool_.free_slabs(Idle::kThere);
   }

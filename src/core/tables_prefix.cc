@@ -20,8 +20,9 @@ std::uint32_t Tables::index(Sequence& sequence, const PrefixText& text) {
   QUIRE_CHECK(!growing());
   if (!index_.enabled()) return 0;
   index_.tick();
-  const PrefixText read{text.tokens.first(std::min<std::size_t>(text.tokens.size(), sequence.length)),
-                        text.salt, text.keys};
+  const PrefixText read{
+      text.tokens.first(std::min<std::size_t>(text.tokens.size(), sequence.length)), text.salt,
+      text.keys};
   PrefixKeys scratch;
   const std::span<const PrefixKeys::Unit> keys = index_.keys_of(read, scratch);
   std::uint32_t cached = 0;
@@ -140,7 +141,7 @@ void Tables::reference(std::uint32_t group, const ExtentRef& ref) {
   follow_owners(group, *ref.extent);
 }
 
-Sequence* Tables::owner_of(std::uint32_t group, const Extent& extent) const {
+const Sequence* Tables::owner_of(std::uint32_t group, const Extent& extent) const {
   if (extent.references != 2) return nullptr;
   for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot] == nullptr) continue;
@@ -158,12 +159,11 @@ void Tables::follow_owners(std::uint32_t group, Extent& extent) {
   const bool alone = extent.references == 1;
   if (alone) extent.holes = 0;
   const bool holes = extent.holes != 0 && reclaim_ != Reclaim::kNever;
-  Sequence* owner = holes ? owner_of(group, extent) : nullptr;
+  const Sequence* owner = holes ? owner_of(group, extent) : nullptr;
   const Position base = extent.ordinal * geometry_.block_tokens;
   for (std::uint32_t l = 0; l < geometry_.groups[group].lanes; ++l) {
     const bool own = owner != nullptr && lane(*owner, {group, l}).own != 0;
     set_idle(unit, group, l, alone || (own && !has_row(lane(*owner, {group, l}), base)));
-    if (own) mark_sparse(*owner, {group, l});  // it may be repacked from now on
   }
   UnitExtent& share = index_.extent(unit, group);
   if ((share.idle != 0) != alone) {
@@ -194,7 +194,8 @@ PartUse Tables::use_of(const Unit& unit, std::uint32_t which) const {
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     if (index_.part_of(g) != which || index_.extent(unit, g).extent == nullptr) continue;
     present = true;
-    frees = frees || std::ranges::any_of(index_.idle(unit, g), [](std::uint64_t w) { return w != 0; });
+    frees =
+        frees || std::ranges::any_of(index_.idle(unit, g), [](std::uint64_t w) { return w != 0; });
   }
   if (!present) return PartUse::kAbsent;
   if (!frees) return PartUse::kRead;

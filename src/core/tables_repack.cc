@@ -156,6 +156,14 @@ void Tables::mark_sparse(Sequence& sequence, LanePlace at) {
   sequence.settled = 0;
 }
 
+void Tables::mark_sparse(Sequence& sequence) {
+  for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
+    for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
+      if (lane(sequence, {g, l}).own != 0) mark_sparse(sequence, {g, l});
+    }
+  }
+}
+
 MovesReport Tables::plan_moves(const RepackOptions& options, std::size_t copy_bytes) {
   QUIRE_CHECK(!growing());
   if (reclaim_ != Reclaim::kRepack || sequence_count_ == 0) return {};
@@ -435,12 +443,12 @@ void Tables::leave_moves(const Sequence& sequence) {
 MovesReport Tables::install_moves() {
   QUIRE_CHECK(!growing());
   MovesReport done;
-  std::vector<std::size_t> freed(spares_.size(), 0);  // [group] blocks
+  freed_.assign(spares_.size(), 0);
   views_.clear();
   moves_.remove_if([&](const MovePlan& plan) {
     if (!plan.copied) return false;
     if (installable(plan)) {
-      freed[plan.at.group] += install(plan);
+      freed_[plan.at.group] += install(plan);
       ++done.plans;
       std::size_t entries = 0;
       for (const std::uint64_t wanted : plan.wanted) {
@@ -457,11 +465,11 @@ MovesReport Tables::install_moves() {
     return true;
   });
   for (Sequence* view : views_) settle(*view);
-  for (std::uint32_t g = 0; g < freed.size(); ++g) {
-    done.blocks += freed[g];
+  for (std::uint32_t g = 0; g < freed_.size(); ++g) {
+    done.blocks += freed_[g];
     // Set aside before rows take all that came free.
     const std::size_t count = spares_[g].count;
-    if (count < kSparesMin) set_spares(g, std::min(kSparesMin, count + freed[g]));
+    if (count < kSparesMin) set_spares(g, std::min(kSparesMin, count + freed_[g]));
   }
   return done;
 }

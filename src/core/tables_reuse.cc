@@ -40,9 +40,8 @@ bool Tables::readable(const PrefixFound& found, std::uint32_t tokens) const {
 // Behind the last unit of use there may be one that begins alike.
 void Tables::find_tail(const PrefixText& text, std::span<const PrefixKeys::Unit> keys,
                        PrefixFound& found) const {
-  const bool full = std::ranges::any_of(geometry_.groups, [](const LayerGroup& group) {
-    return group.window == 0;
-  });
+  const bool full = std::ranges::any_of(geometry_.groups,
+                                        [](const LayerGroup& group) { return group.window == 0; });
   const auto here = [](const Unit* unit) { return unit != nullptr; };
   const auto absent = std::find_if_not(found.units.begin(), found.units.end(), here);
   const auto last = std::find_if(found.units.rbegin(), found.units.rend(), here).base();

@@ -11,8 +11,7 @@ namespace quire {
 bool Tables::grow(std::span<const Growth> step) {
   QUIRE_CHECK(!growing());
   const std::size_t groups = geometry_.groups.size();
-  placing_ =
-      make_room([&](Demand& demand) { add_growth(step, kOneStep, demand); }).placing;
+  placing_ = make_room([&](Demand& demand) { add_growth(step, kOneStep, demand); }).placing;
   replaced_.assign(step.size() * groups, ExtentRef{});
   for (const Growth& growth : step) {
     step_.push_back({growth.sequence, step_.size() * groups});
@@ -284,8 +283,9 @@ void Tables::publish() {
 void Tables::pass_window(Sequence& sequence, std::uint32_t group) {
   const std::uint64_t window = geometry_.groups[group].window;
   // What a sequence that begins behind the last whole unit would see is there to be indexed.
-  const std::uint64_t next = index_.enabled() ? sequence.length - sequence.length % geometry_.block_tokens
-                                              : sequence.length;
+  const std::uint64_t next = index_.enabled()
+                                 ? sequence.length - sequence.length % geometry_.block_tokens
+                                 : sequence.length;
   PagedList<ExtentRef>& list = sequence.groups()[group].extents;
   const auto passed = [&](std::uint32_t ordinal) {
     const std::uint64_t end = (std::uint64_t{ordinal} + 1) * geometry_.block_tokens;

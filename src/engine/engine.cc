@@ -455,9 +455,11 @@ bool Loop::make_way(Generation& request) {
     preempt(victim.id());
     return true;
   }
-  // Alone, and what was there before has cut the pool's slabs up: read again into an empty pool.
+  // Alone, and what was there before has cut the pool's slabs up, or what is cached does: read again
+  // into an empty pool.
   if (running_.size() == 1 && request.candidate(0).droppable && request.begin_anew()) {
     preempt(request.id());
+    cache_.forget();
     return true;
   }
   ++stats_.pauses;

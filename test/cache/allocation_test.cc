@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <random>
 
 #include "cache/rig.h"
+#include "core/tree.h"
 #include "support/seed.h"
 
 namespace {
@@ -122,6 +124,48 @@ TEST(Allocation, NothingIsAllocatedAfterWarmUp) {
 #ifdef QUIRE_SCALAR_ONLY
   EXPECT_GT(allocations.load(), 0u) << "the reference kernels keep their scratch in vectors";
 #else
+  EXPECT_EQ(allocations.load(), 0u);
+#endif
+}
+
+TEST(Allocation, StepsThatEvictPrefixUnitsAllocateNothing) {
+  const auto hash = [](std::span<const std::byte> bytes) {
+    std::uint64_t x = 0;
+    for (const std::byte b : bytes) x = mix(x + 1 + std::to_integer<std::uint64_t>(b));
+    Digest digest{};
+    std::memcpy(digest.data(), &x, sizeof x);
+    return digest;
+  };
+  const std::unique_ptr<Cache> cache =
+      open_cache({.layers = mixed_layers(), .budget_bytes = 8u << 20, .prefix = {.hash = hash}});
+  ASSERT_NE(cache, nullptr);
+  std::vector<float> rows(std::size_t{2} * kChunk * 6 * 96, 0.25f);
+  std::vector<Segment> segments(1);
+  std::vector<Token> text(20 * kChunk);
+  const auto read = [&](SequenceId id) {
+    bool read = true;
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      segments[0] = {id, kChunk};
+      read = run_step(*cache, segments, rows) && read;
+    }
+    return read;
+  };
+  while (cache->stats().prefix.evicted == 0) {
+    const SequenceId id = start(*cache);
+    ASSERT_TRUE(read(id));
+    ++text[0];
+    ASSERT_TRUE(cache->index(id, {text}).ok());
+    ASSERT_TRUE(cache->drop(id).ok());
+  }
+  const std::uint64_t evicted = cache->stats().prefix.evicted;
+  const SequenceId id = start(*cache);
+  allocations = 0;
+  counting = true;
+  const bool done = read(id);
+  counting = false;
+  EXPECT_TRUE(done);
+  EXPECT_GT(cache->stats().prefix.evicted, evicted);
+#ifndef QUIRE_SCALAR_ONLY
   EXPECT_EQ(allocations.load(), 0u);
 #endif
 }

@@ -1,6 +1,7 @@
 // Goal: after any history of acquires, releases and refused commits the pool's blocks and arrays
 //   are disjoint, inside committed memory and keep their contents, every count is right, with and
-//   without what is idle, a refusal is given exactly when there is no room, and blocks come from the fullest slab.
+//   without what is idle, a refusal is given exactly when there is no room, and blocks come from
+//   the fullest slab.
 // Method: random histories beside a naive model (a map of intervals, one record per slab), compared
 //   after every operation; every interval is filled at acquire and read back at release.
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ namespace {
 
 using test::FakeMemory;
 
-constexpr std::size_t kLargest = 256;  // of arrays whose room is asked for
+constexpr std::size_t kLargest = 256;               // of arrays whose room is asked for
 constexpr int kFree = -1, kArrays = -2, kRun = -3;  // owners of a slab beside formats 0, 1, ...
 
 struct Interval {

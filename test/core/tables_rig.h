@@ -31,8 +31,8 @@ struct ModelSequence {
   std::vector<std::uint32_t> passed;  // [lane] live entries a window has passed
   // Of a rig with a prefix index: what it reads, and whether it never lost an entry.
   std::string salt{};
-  std::vector<Token> tokens{};  // [length]
-  std::vector<std::uint64_t> text{};  // [length] a hash of salt and tokens up to there
+  std::vector<Token> tokens{};           // [length]
+  std::vector<std::uint64_t> text{};     // [length] a hash of salt and tokens up to there
   std::uint32_t script = 0, branch = 0;  // its tokens are the script's before `branch`
   bool exact = true;
   PrefixKeys keys{};
@@ -41,7 +41,7 @@ struct ModelSequence {
 class TablesRig {
  public:
   TablesRig(std::uint64_t seed, std::uint32_t block_tokens, std::size_t budget, const Needs& needs,
-      Reclaim reclaim, const PrefixNaming& naming = {})
+            Reclaim reclaim, const PrefixNaming& naming = {})
       : random_(seed),
         memory_(budget),
         needs_(needs),

@@ -19,7 +19,6 @@ namespace {
 using test::ExactCounts;
 using test::ExactRuns;
 
-// Of what is compared, more than all texts together need: a few blocks of 16 tokens of one text.
 struct Kind {
   const char* name;
   test::TinyModel model;
@@ -51,14 +50,14 @@ ExactCounts run(const Kind& kind, bool deterministic) {
     std::vector<model::Token> prompt(stem.begin(), stem.begin() + 20 + 12 * i);
     const std::vector<model::Token> own = text_of(10 + 25 * (i % 3), 10 + i);
     prompt.insert(prompt.end(), own.begin(), own.end());
-    runs.first(std::move(prompt), 12);
+    runs.first(std::move(prompt), 36);
   }
   const std::uint64_t first = test::seed();
+  const std::size_t text = (kind.model.layers * kind.model.kv_heads * std::size_t{256} * 160);
   for (std::uint64_t seed = first; seed < first + 12; ++seed) {
-    // Every other pool holds two texts or three.
-    const std::size_t text = (kind.model.layers * kind.model.kv_heads * std::size_t{256} * 160);
-    runs.schedule(seed, seed % 2 == 0 ? 3 * text : 16 * text, 14, counts);
-    if (testing::Test::HasFailure()) break;
+    // Every other pool holds a text and a half.
+    runs.schedule(seed, seed % 2 == 0 ? text * 3 / 2 : 16 * text, 14, counts);
+    if (testing::Test::HasFatalFailure()) break;
   }
   return counts;
 }
@@ -83,7 +82,7 @@ TEST(Exact, TheDefaultModeDiffersByRounding) {
                 counts.difference);
     // A row of F32 weights rounds at 2^-24; behind 8-bit activations a flipped rounding is 1/127 of
     // a group's largest, a few layers deep.
-    EXPECT_LT(counts.difference, 0.05);
+    EXPECT_LT(counts.difference, 0.2);
     EXPECT_GT(counts.cached, 0u);
   }
 }
