@@ -237,7 +237,8 @@ class Cache {
   virtual void install_moves() = 0;
   // All three at once, where the pool lacks room: entries move until blocks of about `free_bytes`
   // are free, however little a sequence wastes.  Where all holes are less, nothing moves, and most
-  // of the headroom is given up instead.  Returns the bytes of blocks that came free; 0: none did.
+  // of the headroom is given up instead.  Blocks also move out of the emptiest slabs, as tables and
+  // packs take whole ones.  Returns the bytes of blocks and slabs that came free; 0: none did.
   virtual std::size_t repack(std::size_t free_bytes) = 0;
   // Live positions of one lane, ascending.
   virtual Result<std::vector<Position>> positions(SequenceId sequence, std::uint32_t layer,

@@ -108,10 +108,10 @@ class Pool {
   void set_idle(BlockId block, bool idle);
   void set_idle(std::byte* array, bool idle);
 
-  // Emptying slabs: closes at most `count` of those that blocks share, the emptiest, as many as have
-  // all their blocks find room in others.  No block comes from a closed slab, and none of its own is
-  // there twice: the caller acquires another for each, copies, releases, and then opens them again,
-  // by which time those without blocks are free for any use.  Returns how many were closed.
+  // Emptying slabs: closes at most `count` of those that blocks share, the emptiest, as many as
+  // have all their blocks find room in others.  No block comes from a closed slab, and none of its
+  // own is there twice: the caller acquires another for each, copies, releases, and then opens them
+  // again, by which time those without blocks are free for any use.  Returns how many were closed.
   std::size_t close_emptiest(std::size_t count);
   bool closed(BlockId block) const;  // whether its slab is; of a released one, too
   void open_slabs();

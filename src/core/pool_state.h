@@ -65,7 +65,7 @@ struct Pool::State {
   std::size_t array_idle = 0;             // of those
   std::size_t idle_slabs = 0;             // slabs in which all that lives is idle
   std::vector<std::uint64_t> array_bits;  // scratch of Pool::array_room()
-  std::vector<std::uint32_t> closed;  // slabs
+  std::vector<std::uint32_t> closed;      // slabs
   std::size_t peak_slabs = 0;
 
   std::uint32_t slab_count() const { return static_cast<std::uint32_t>(slabs.size()); }

@@ -33,7 +33,7 @@ struct Slab {
   std::uint32_t idle = 0;      // of live: see Pool::set_idle()
   std::uint16_t bin = kNoBin;  // kNoBin: in no list (full, free, or part of a run)
   std::uint8_t owner = kOwnerNone;
-  bool closed = false;         // see Pool::close_emptiest()
+  bool closed = false;                                        // see Pool::close_emptiest()
   std::array<std::uint64_t, kHeaderBlocks / 64> free_bits{};  // 1 = free
 };
 static_assert(sizeof(Slab) == 88, "pool.h states this number");

@@ -158,9 +158,9 @@ class Tables {
   MovesReport plan_room(std::size_t free_bytes);
   // Gives all but a few of the packs set aside back to the pool; returns their bytes.
   std::size_t give_headroom();
-  // Empties slabs, at most `count`, by moving whole blocks beside others (tables_gather.cc): what is
-  // free in slabs of blocks serves arrays and other blocks again.  Nothing else changes.  None while
-  // plans are in flight.  Returns how many.  REQUIRES: no step running.
+  // Empties slabs, at most `count`, by moving whole blocks beside others (tables_gather.cc): what
+  // is free in slabs of blocks serves arrays and other blocks again.  Nothing else changes.  None
+  // while plans are in flight.  Returns how many.  REQUIRES: no step running.
   std::size_t empty_slabs(std::size_t count);
   // The plans in flight.  Another thread may copy their entries while a step is running, and only
   // then: every other call may change them.

@@ -1,5 +1,6 @@
-// Emptying slabs.  A slab belongs to one block format or to arrays until its last release, so a pool
-// may have many blocks free and yet no room for a table: then blocks of the emptiest slabs move.
+// Emptying slabs.  A slab belongs to one block format or to arrays until its last release, so a
+// pool may have many blocks free and yet no room for a table: then blocks of the emptiest slabs
+// move.
 #include <cstring>
 
 #include "core/tables.h"

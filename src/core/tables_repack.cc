@@ -139,7 +139,7 @@ void Tables::set_spares_aside(std::size_t bytes) {
 
 std::size_t Tables::headroom_bytes() const {
   const std::size_t array = Pool::array_bytes(Pack::bytes(geometry_.block_tokens));
-  std::size_t bytes = spare_arrays_.count * array;
+  std::size_t bytes = 0;
   for (std::size_t g = 0; g < spares_.size(); ++g) {
     bytes += spares_[g].count * (geometry_.groups[g].block_bytes + array);
   }

@@ -143,12 +143,12 @@ TEST(Allocation, StepsThatEvictPrefixUnitsAllocateNothing) {
   std::vector<Segment> segments(1);
   std::vector<Token> text(20 * kChunk);
   const auto read = [&](SequenceId id) {
-    bool read = true;
+    bool there = true;
     for (std::uint32_t i = 0; i < 20; ++i) {
       segments[0] = {id, kChunk};
-      read = run_step(*cache, segments, rows) && read;
+      there = run_step(*cache, segments, rows) && there;
     }
-    return read;
+    return there;
   };
   while (cache->stats().prefix.evicted == 0) {
     const SequenceId id = start(*cache);

@@ -209,6 +209,38 @@ TEST(PoolTest, PrefersTheFullestSlabSoThatSlabsEmpty) {
   pool.check_invariants();
 }
 
+TEST(PoolTest, ClosesTheEmptiestSlabsWhoseBlocksFindRoomInOthers) {
+  FakeMemory memory(4 * 16 * kKiB);
+  Pool pool(memory, {.slab_bytes = 16 * kKiB});
+  const FormatId format = pool.add_format(4096);
+  std::vector<BlockId> blocks(16);  // 4 slabs of 4, in order
+  ASSERT_TRUE(pool.acquire(format, blocks));
+  EXPECT_EQ(pool.close_emptiest(4), 0u) << "full slabs have no room for others' blocks";
+  for (int i : {0, 1, 2, 4, 5, 8}) pool.release(blocks[static_cast<std::size_t>(i)]);
+  pool.set_idle(blocks[3], true);
+
+  EXPECT_EQ(pool.close_emptiest(4), 1u) << "6 free blocks: those of one slab, beside its own";
+  EXPECT_TRUE(pool.closed(blocks[3]));
+  EXPECT_FALSE(pool.closed(blocks[6]));
+  const BlockId moved = pool.acquire(format);
+  EXPECT_FALSE(pool.closed(moved));
+  pool.set_idle(blocks[3], false);
+  pool.release(blocks[3]);
+  EXPECT_TRUE(pool.closed(blocks[3])) << "until slabs are opened";
+  pool.open_slabs();
+  pool.check_invariants();
+  EXPECT_EQ(pool.free_slabs(Idle::kThere), 1u);
+
+  EXPECT_EQ(pool.close_emptiest(1), 0u) << "2 free blocks are less than a slab's";
+  pool.release(moved);
+  pool.release(blocks[12]);
+  EXPECT_EQ(pool.close_emptiest(1), 1u);
+  EXPECT_TRUE(pool.closed(blocks[6]));
+  pool.open_slabs();  // with its blocks where they were
+  pool.check_invariants();
+  EXPECT_EQ(pool.acquirable(format), 4u + 4);
+}
+
 TEST(PoolTest, ReusesMemoryOnlyAfterRelease) {
   FakeMemory memory(2 * 8192);
   Pool pool(memory, {.slab_bytes = 8192});

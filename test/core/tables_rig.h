@@ -267,7 +267,9 @@ class TablesRig {
     }
     planned_ += planned.plans;
     ASSERT_GE(planned.blocks, planned.plans);
-    if (planned.plans == 0 && tables_->headroom_bytes() == spare) same(pool_->bytes(), before);
+    const bool set_aside =
+        tables_->headroom_bytes() != spare || pool_->bytes().arrays != before.arrays;
+    if (planned.plans == 0 && !set_aside) same(pool_->bytes(), before);
   }
 
   // Some of the plans, as a thread that has not come far.

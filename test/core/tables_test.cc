@@ -19,7 +19,7 @@ namespace {
 using test::FakeMemory;
 
 struct Plans {
-  std::size_t planned = 0, installed = 0;
+  std::size_t planned = 0, installed = 0, emptied = 0;
 };
 
 Plans run(std::uint32_t block_tokens, std::size_t budget, const Needs& needs, int steps,
@@ -38,7 +38,7 @@ Plans run(std::uint32_t block_tokens, std::size_t budget, const Needs& needs, in
     rig.press();
     rig.check();
   }
-  const Plans plans{rig.planned(), rig.installed()};
+  const Plans plans{rig.planned(), rig.installed(), rig.emptied()};
   if (testing::Test::HasFatalFailure()) return plans;
   EXPECT_GT(rig.refusals(), 0u) << "the budget was never felt";
   rig.drop_all();
@@ -53,8 +53,10 @@ TEST(TablesTest, RandomOperationsAgreeWithTheModel) {
     const Plans plans = run(block_tokens, std::size_t{block_tokens} * 24 * 1024, {}, 800);
     all.planned += plans.planned;
     all.installed += plans.installed;
+    all.emptied += plans.emptied;
   }
   EXPECT_GT(all.installed, 10u);
+  EXPECT_GT(all.emptied, 10u) << "no slab was emptied";
   EXPECT_GT(all.planned, all.installed) << "no plan was overtaken by events";
 }
 
