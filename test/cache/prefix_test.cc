@@ -221,6 +221,42 @@ TEST(PrefixTest, SharersThatEvictAndRepackAreAlone) {
   cache->check_invariants();
 }
 
+// Of a full pool: units whose blocks the repack moves go, and nothing else is lost.
+TEST(PrefixTest, AFullPoolRepacksWhatTheIndexHolds) {
+  CacheOptions small = options();
+  small.budget_bytes = 2 << 20;
+  const std::unique_ptr<Cache> cache = open_cache(small), without = open_cache(plain_options());
+  const SequenceId id = start(*cache), twin = start(*without);
+  cache->plan_moves(0);  // sets blocks aside
+  std::uint32_t length = 0;
+  while (step(*cache, {{.sequence = id, .text = 5, .first = length, .rows = 16}}).ok()) {
+    length += 16;
+    ASSERT_TRUE(cache->index(id, {tokens_of(5, length)}).ok());
+  }
+  read(*without, twin, 5, 0, length, 64, nullptr);
+  for (const std::uint32_t l : {0u, 2u}) {
+    for (const std::uint32_t h : {0u, 1u}) {
+      std::vector<Position> victims;  // no block is wholly dead
+      for (Position p = 0; p < length; p += 2) victims.push_back(p);
+      ASSERT_TRUE(cache->evict(id, l, h, victims).ok());
+      ASSERT_TRUE(without->evict(twin, l, h, victims).ok());
+    }
+  }
+  const auto lacking = [&] {
+    const std::size_t needed = cache->bytes_needed(id, 100), free = cache->bytes_free();
+    return needed - std::min(needed, free);
+  };
+  ASSERT_GT(lacking(), 0u);
+  while (lacking() > 0 && cache->repack(lacking()) > 0) cache->check_invariants();
+  EXPECT_EQ(lacking(), 0u);
+  Outputs out, expected;
+  read(*cache, id, 5, length, 100, 100, &out);
+  read(*without, twin, 5, length, 100, 100, &expected);
+  expect_same(out, expected);
+  EXPECT_EQ(cache->stats(id)->entries_dropped, without->stats(twin)->entries_dropped);
+  cache->check_invariants();
+}
+
 TEST(PrefixTest, AReviewFreesWhatOnlyTheIndexHolds) {
   const std::unique_ptr<Cache> cache = open_cache(options()), without = open_cache(plain_options());
   const SequenceId id = read_and_index(*cache, 5, 400);
