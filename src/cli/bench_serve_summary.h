@@ -56,7 +56,7 @@ struct ServeLimits {
 struct ServeSummary {
   std::size_t requests = 0, answered = 0, refused = 0, cancelled = 0, failed = 0;
   std::uint64_t prompt_tokens = 0, answer_tokens = 0;  // of answered requests
-  std::uint64_t cached_tokens = 0;  // of those prompts: not computed
+  std::uint64_t cached_tokens = 0;                     // of those prompts: not computed
   std::uint64_t preemptions = 0, restarts = 0;
   double seconds = 0;                // to the last end
   Quantiles ttft, tpot, end_to_end;  // of answered requests

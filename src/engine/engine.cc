@@ -234,8 +234,8 @@ std::uint64_t Loop::prefix_changes() const {
   return prefix.entered + prefix.evicted;
 }
 
-// Who waits looks again at what it would find, when that may have changed: those who may start soon,
-// or where the order goes by it all, and each gets its new place.
+// Who waits looks again at what it would find, when that may have changed: those who may start
+// soon, or where the order goes by it all, and each gets its new place.
 void Loop::look_ahead() {
   const bool by_prefill = order_->by_prefill();
   const std::uint64_t changes = prefix_changes();
@@ -455,8 +455,8 @@ bool Loop::make_way(Generation& request) {
     preempt(victim.id());
     return true;
   }
-  // Alone, and what was there before has cut the pool's slabs up, or what is cached does: read again
-  // into an empty pool.
+  // Alone, and what was there before has cut the pool's slabs up, or what is cached does: read
+  // again into an empty pool.
   if (running_.size() == 1 && request.candidate(0).droppable && request.begin_anew()) {
     preempt(request.id());
     cache_.forget();

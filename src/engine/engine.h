@@ -69,7 +69,7 @@ struct EngineOptions {
   // Bytes that repacking may copy between two steps, as a share of those attention reads in one,
   // beside those the step wrote; 0: nothing is repacked.
   double repack_share = 0.02;
-  std::function<double()> clock{};    // seconds, monotonic; null: the steady clock
+  std::function<double()> clock{};            // seconds, monotonic; null: the steady clock
   std::shared_ptr<const QueueOrder> order{};  // null: FirstCome(ageing_seconds)
   std::function<void(const StepReport&)> on_step{};
 };

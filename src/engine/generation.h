@@ -65,7 +65,7 @@ class Generation {
   void drop();                // unless it is the caller's
   void admitted(double now);  // its first rows are about to run
   bool begun() const { return begun_; }
-  void preempt();             // to be read again
+  void preempt();  // to be read again
   // Once: a request that found no room although it is alone is not read again for ever.  It shares
   // nothing then, as what others left may lie where room is missing.
   bool begin_anew();
@@ -120,10 +120,10 @@ class Generation {
   std::vector<model::Token> tokens_;  // prompt, then answer; positions are `base_` higher
   PrefixUse prefix_;
   std::optional<std::uint64_t> looked_at_;  // changes() of the last look
-  std::uint32_t base_ = 0;            // of a sequence that the prompt continues: its length
-  const std::uint32_t prompt_;        // tokens of the prompt
-  std::uint32_t read_ = 0;            // tokens whose rows are in the cache
-  std::uint32_t most_read_ = 0;       // likewise, ever
+  std::uint32_t base_ = 0;                  // of a sequence that the prompt continues: its length
+  const std::uint32_t prompt_;              // tokens of the prompt
+  std::uint32_t read_ = 0;                  // tokens whose rows are in the cache
+  std::uint32_t most_read_ = 0;             // likewise, ever
   std::uint32_t preemptions_ = 0, restarts_ = 0;
   std::uint32_t shown_ = 0;  // prompt tokens that on_prompt knows of
   std::optional<SequenceId> sequence_;

@@ -7,11 +7,7 @@ namespace quire::engine {
 
 PrefixUse::PrefixUse(Cache& cache, const std::vector<Token>& tokens, const Needs& needs,
                      std::string salt, Sharing sharing)
-    : cache_(cache),
-      tokens_(tokens),
-      needs_(needs),
-      salt_(std::move(salt)),
-      sharing_(sharing) {
+    : cache_(cache), tokens_(tokens), needs_(needs), salt_(std::move(salt)), sharing_(sharing) {
   const bool possible = sharing != Sharing::kNone && cache.options().prefix.hash;
   if (!possible) off_ = name_of(PrefixEnd::kDisabled);
 }

@@ -61,8 +61,7 @@ std::uint32_t rows_within(const StepCost& cost, std::uint64_t context, double se
                           std::uint32_t most) {
   if (seconds <= 0) return 0;
   const double half = cost.entry_seconds / 2;
-  const double each =
-      cost.row_seconds + cost.entry_seconds * (static_cast<double>(context) + 0.5);
+  const double each = cost.row_seconds + cost.entry_seconds * (static_cast<double>(context) + 0.5);
   if (each <= 0) return most;
   // The stable form of (sqrt(each^2 + 4 half seconds) - each) / (2 half), right for half = 0, too.
   const double rows = 2 * seconds / (each + std::sqrt(each * each + 4 * half * seconds));

@@ -199,9 +199,7 @@ constexpr Field kFields[] = {
     {"priority", kBoth, read_priority},
     {"cache_salt", kBoth, read_salt},
     {"cache_prompt", kBoth,
-     [](const json& v, Body& b) {
-       return read_flag(v, "cache_prompt", b.request.prefix_cache);
-     }},
+     [](const json& v, Body& b) { return read_flag(v, "cache_prompt", b.request.prefix_cache); }},
     {"kv", kBoth, read_kv},
 };
 

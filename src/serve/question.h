@@ -20,7 +20,8 @@ struct Question {
 };
 
 // `tenant`: whose requests share prefixes with each other alone; all tenants' are as long as each
-// other, or empty.  Takes long for long texts.  The refusal has the status 400, and in `error` what to change.
+// other, or empty.  Takes long for long texts.  The refusal has the status 400, and in `error` what
+// to change.
 struct Understood {
   std::optional<Question> question{};
   Reply refusal{};  // without a question

@@ -117,7 +117,8 @@ TEST(ServeTrace, NoTwoPromptsShareTheirFirstToken) {
 TEST(ServeTrace, PromptsHaveTheirFirstTokensInCommonAsAsked) {
   const std::vector<model::Token> words = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
   const PromptMaker maker(words, {}, 3, 8);
-  const std::vector<model::Token> first = maker.make(0, 20), shared(first.begin(), first.begin() + 8);
+  const std::vector<model::Token> first = maker.make(0, 20),
+                                  shared(first.begin(), first.begin() + 8);
   std::set<model::Token> after;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::vector<model::Token> prompt = maker.make(i, 20);
@@ -266,9 +267,9 @@ TEST(Serve, ArrivalsAtRandomAndOfAFileAreConserved) {
 }
 
 TEST(Serve, WhatPromptsHaveInCommonIsReadOnce) {
-  const std::vector<std::string> load = {"--requests", "6",  "--concurrency", "2",     "--prompt",
-                                         "80",         "--answer", "4",       "--shared", "50",
-                                         "--budget", "4MiB", "--deterministic", "--json"};
+  const std::vector<std::string> load = {
+      "--requests", "6",  "--concurrency", "2",    "--prompt",        "80",    "--answer", "4",
+      "--shared",   "50", "--budget",      "4MiB", "--deterministic", "--json"};
   const json shared = json::parse(test::quire(serve(load)).out);
   expect_conserved(shared);
   // Of 50 tokens the whole blocks of 16, in all prompts but the first.
@@ -287,9 +288,9 @@ TEST(Serve, WhatPromptsHaveInCommonIsReadOnce) {
 }
 
 TEST(Serve, OrdersAndPacesAnswerAll) {
-  const Ran ran = test::quire(serve({"--requests", "8", "--concurrency", "6", "--prompt", "90:60",
-                                     "--answer", "9:4", "--shared", "40", "--max-running", "2",
-                                     "--queue", "cache-aware:eta=0.5", "--step-ms", "5", "--json"}));
+  const Ran ran = test::quire(serve(
+      {"--requests", "8", "--concurrency", "6", "--prompt", "90:60", "--answer", "9:4", "--shared",
+       "40", "--max-running", "2", "--queue", "cache-aware:eta=0.5", "--step-ms", "5", "--json"}));
   ASSERT_EQ(ran.status, 0) << ran.err;
   const json run = json::parse(ran.out);
   expect_conserved(run);

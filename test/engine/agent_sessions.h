@@ -15,11 +15,11 @@ namespace quire::test {
 
 struct AgentLoad {
   std::uint32_t agents = 16, turns = 10;
-  std::uint32_t system_tokens = 48;    // that all have in common
-  std::uint32_t first_tokens = 200;    // of each agent's task, 1/2 to 3/2 of it
-  std::uint32_t tool_tokens = 60;      // of a tool's output, likewise
+  std::uint32_t system_tokens = 48;  // that all have in common
+  std::uint32_t first_tokens = 200;  // of each agent's task, 1/2 to 3/2 of it
+  std::uint32_t tool_tokens = 60;    // of a tool's output, likewise
   std::uint32_t answer_tokens = 12;
-  double think_seconds = 400;  // between an answer and the next turn, likewise
+  double think_seconds = 400;                       // between an answer and the next turn, likewise
   std::size_t budget_bytes = std::size_t{5} << 20;  // half of all histories at their ends
   std::uint32_t max_running = 2;
   std::uint64_t seed = 1;

@@ -116,9 +116,10 @@ class ExactRuns {
     engine::Request request{.prompt = said.prompt};
     request.options.max_tokens = answer;
     request.options.stop_at_end = false;
-    request.options.make_sampler = [&logits, say = said.tokens](const model::Model&,
-                                                                const model::SamplerOptions&)
-        -> Result<std::unique_ptr<model::Sampler>> {
+    request.options.make_sampler =
+        [&logits, say = said.tokens](
+            const model::Model&,
+            const model::SamplerOptions&) -> Result<std::unique_ptr<model::Sampler>> {
       return std::unique_ptr<model::Sampler>(std::make_unique<Recorder>(logits, say));
     };
     return request;

@@ -74,9 +74,7 @@ struct Bench {
   Answer ask(Tokens prompt, std::uint32_t max_tokens) {
     return ask(request(std::move(prompt), max_tokens));
   }
-  std::uint64_t rows() const {
-    return engine->stats().prompt_rows + engine->stats().answer_rows;
-  }
+  std::uint64_t rows() const { return engine->stats().prompt_rows + engine->stats().answer_rows; }
 
   HashModel model;
   std::unique_ptr<Cache> cache;

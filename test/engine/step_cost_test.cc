@@ -20,7 +20,8 @@ TEST(StepCost, PairsAreCountedRowByRow) {
   for (std::uint64_t context : {0u, 1u, 77u}) {
     for (std::uint32_t rows : {0u, 1u, 2u, 33u}) {
       double pairs = 0;
-      for (std::uint32_t row = 0; row < rows; ++row) pairs += static_cast<double>(context + row + 1);
+      for (std::uint32_t row = 0; row < rows; ++row)
+        pairs += static_cast<double>(context + row + 1);
       EXPECT_EQ(pairs_of(context, rows), pairs);
     }
   }
@@ -52,7 +53,8 @@ struct Steps {
   void show(StepFit& fit, const StepCost& truth, int count, bool prompts = true) {
     for (int i = 0; i < count; ++i) {
       const bool prompt = prompts && random() % 3 == 0;
-      const double rows = 1 + std::floor(real() * 15) + (prompt ? 16 + std::floor(real() * 480) : 0);
+      const double rows =
+          1 + std::floor(real() * 15) + (prompt ? 16 + std::floor(real() * 480) : 0);
       const double pairs = rows * (50 + std::floor(real() * 4000));
       fit.observe(rows, pairs, prompt, truth.seconds(rows, pairs) * (1 + noise * (real() - 0.5)));
     }
@@ -80,7 +82,8 @@ TEST(StepCost, TheLineIsFoundAgain) {
 TEST(StepCost, NothingIsNegativeAndLittleIsPutDownToRows) {
   StepFit fit;
   fit.observe(100, 5000, true, 2);
-  EXPECT_NEAR(fit.cost().seconds(200, 10'000), 4, 1e-9) << "one step: twice the rows, twice as long";
+  EXPECT_NEAR(fit.cost().seconds(200, 10'000), 4, 1e-9)
+      << "one step: twice the rows, twice as long";
   std::mt19937_64 random(test::seed());
   for (int i = 0; i < 500; ++i) {
     const auto any = [&] { return 1 + static_cast<double>(random() % 1000); };

@@ -1,6 +1,7 @@
 // Goal: what requests have in common is computed once, which is said in every answer, changes none,
 //   and never crosses a salt or a key.
-// Method: a small random model, in the deterministic mode, behind a server in this process; the same
+// Method: a small random model, in the deterministic mode, behind a server in this process; the
+// same
 //   prompts asked under different names.
 
 #include <gtest/gtest.h>
