@@ -143,12 +143,12 @@ TEST(Allocation, StepsThatEvictPrefixUnitsAllocateNothing) {
   std::vector<Segment> segments(1);
   std::vector<Token> text(20 * kChunk);
   const auto read = [&](SequenceId id) {
-    bool there = true;
+    bool agreed = true;
     for (std::uint32_t i = 0; i < 20; ++i) {
       segments[0] = {id, kChunk};
-      there = run_step(*cache, segments, rows) && there;
+      agreed = run_step(*cache, segments, rows) && agreed;
     }
-    return there;
+    return agreed;
   };
   while (cache->stats().prefix.evicted == 0) {
     const SequenceId id = start(*cache);
