@@ -1,7 +1,7 @@
 # The two commands of the README, and a few more; everything is set up on the way.
 # The work is done by scripts in tools/; ./dev is the daily loop.
 .DEFAULT_GOAL := help
-.PHONY: run test build bench bench-peers clean help
+.PHONY: run test build bench bench-peers bench-serving clean help
 unexport MAKEFLAGS MFLAGS
 comma := ,
 
@@ -25,6 +25,9 @@ bench: build
 bench-peers:
 	@tools/bench_peers $(if $(FULL),--full --models smollm2$(comma)qwen)
 
+bench-serving:
+	@tools/bench_serving
+
 clean:
 	@rm -rf build
 	@echo "build/ is gone; .deps/ and .models/ stay (rm -rf them to fetch them anew)"
@@ -35,4 +38,5 @@ help:
 	@echo "make build  leaves the program at build/quire"
 	@echo "make bench  compares with libllama on this machine"
 	@echo "make bench-peers  compares with llama.cpp and OpenVINO GenAI, set up beside (FULL=1: both models, 7 rounds)"
+	@echo "make bench-serving  quire's server beside llama.cpp's and OpenVINO GenAI under the same load (over an hour)"
 	@echo "make clean  removes build/"

@@ -9,7 +9,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "engine/fake_model.h"
 #include "serve/routes.h"
@@ -153,6 +156,38 @@ TEST_F(ServerFaults, AFullQueueSaysComeAgain) {
   three.send_bytes(ask(5));
   EXPECT_EQ(three.receive().status, 200) << "the same connection, later";
   EXPECT_EQ(served.metric("quire:admission_rejections_total"), 1);
+}
+
+TEST_F(ServerFaults, HundredsOfStreamsWaitAndEachIsAnswered) {
+  constexpr std::size_t kStreams = 256;
+  serve::ServerOptions options;
+  options.engine.max_running = 2;
+  Served& served = serve(options);
+  HttpClient first(served.port());
+  first.send_bytes(ask(6, true));
+  const std::string text = Events(first.receive().body).text();
+  EXPECT_FALSE(text.empty());
+
+  gate_.set(false);
+  std::vector<std::unique_ptr<HttpClient>> streams;
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    streams.push_back(std::make_unique<HttpClient>(served.port()));
+    streams.back()->send_bytes(ask(6, true));
+  }
+  wait_for_slots(kStreams);
+  EXPECT_EQ(first.get("/health").status, 200) << "who asks something else is answered meanwhile";
+  for (std::size_t i = 0; i < kStreams; i += 4) streams[i]->leave();
+  served.wait_for("quire:client_disconnects_total", kStreams / 4);
+  gate_.set(true);
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    if (i % 4 == 0) continue;
+    const HttpReply reply = streams[i]->receive();
+    EXPECT_EQ(reply.status, 200) << i;
+    const Events events(reply.body);
+    EXPECT_TRUE(events.done) << i;
+    EXPECT_EQ(events.text(), text) << i;
+  }
+  served.wait_for("quire:kv_sequences", 0);
 }
 
 TEST_F(ServerFaults, ASlowReadersAnswerEndsAndNobodyElses) {
