@@ -33,6 +33,7 @@ class PagedCache final : public Cache {
   Result<SequenceId> start(const Needs& needs) override;
   Result<SequenceId> fork(SequenceId parent) override;
   Status drop(SequenceId sequence) override;
+  Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override;
 
   Status begin(std::span<const Segment> segments) override;
   void append(std::uint32_t layer, const float* k, const float* v, std::uint32_t part,

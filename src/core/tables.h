@@ -72,6 +72,12 @@ class Tables {
   Sequence* find(SequenceId id) const;  // null: dropped or never there
   std::uint32_t sequence_count() const { return sequence_count_; }
 
+  // --- roles of a sequence's tokens (tables_roles.cc) ---
+  // False: no room, and nothing changed.
+  bool set_roles(Sequence& sequence, Position first, std::span<const Role> roles);
+  // All of them, those up to the sequence's length that nobody named as prose.
+  void copy_roles(const Sequence& sequence, std::vector<Role>& roles) const;
+
   // --- a step (tables_step.cc) ---
   // False: no room, and nothing changed.  REQUIRES: different sequences, rows > 0, no step running.
   bool grow(std::span<const Growth> step);

@@ -32,6 +32,9 @@ class Recorder final : public Cache {
   Result<SequenceId> start(const Needs& needs) override { return cache_.start(needs); }
   Result<SequenceId> fork(SequenceId parent) override { return cache_.fork(parent); }
   Status drop(SequenceId sequence) override { return cache_.drop(sequence); }
+  Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override {
+    return cache_.set_roles(sequence, first, roles);
+  }
   Status begin(std::span<const Segment> segments) override {
     rows = segments[0].rows;
     return cache_.begin(segments);
