@@ -64,6 +64,11 @@ void review(benchmark::State& state, const char* spec) {
   Bench bench(depth);
   const Policy policy = *make_policy(spec);
   const SequenceId id = *bench.cache->start(policy.needs);
+  if (policy.needs.roles) {
+    std::vector<Role> roles(depth);
+    for (std::uint32_t i = 0; i < depth; ++i) roles[i] = static_cast<Role>(i * i % kRoles);
+    if (!bench.cache->set_roles(id, 0, roles).ok()) return state.SkipWithError("budget");
+  }
   for (std::uint32_t at = 0; at < depth; at += 64) {
     if (!bench.read(id, 64, false, at + 64 >= depth)) return state.SkipWithError("budget");
   }
@@ -82,6 +87,11 @@ void review(benchmark::State& state, const char* spec) {
 }
 
 BENCHMARK_CAPTURE(review, h2o, "h2o")
+    ->Arg(2048)
+    ->UseManualTime()
+    ->Iterations(40)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(review, role_conditional, "role-conditional:score=h2o")
     ->Arg(2048)
     ->UseManualTime()
     ->Iterations(40)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when core, kernels, linear or policies call what their rooms must not know.
+"""Fails when core, kernels, linear, policies or roles call what their rooms must not know.
 
 No environment, thread, clock, file, memory mapping or randomness of their own: those are passed in.
 Usage: tools/check_symbols.py BUILD_DIRECTORY
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-ROOMS = ("core", "kernels", "linear", "policies")
+ROOMS = ("core", "kernels", "linear", "policies", "roles")
 BANNED = {
     "the environment": r"(secure_)?getenv|setenv|putenv",
     "threads": r"pthread_\w+|thrd_\w+|mtx_\w+|cnd_\w+|sem_\w+|std::thread::.*|"

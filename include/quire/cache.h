@@ -160,6 +160,11 @@ class Cache {
   // A second sequence with the same entries; blocks are shared until one of the two changes them.
   virtual Result<SequenceId> fork(SequenceId parent) = 0;
   virtual Status drop(SequenceId sequence) = 0;
+  // The roles of the tokens at positions [first, first + roles.size()), read already or to be read;
+  // of positions never named they are Role::kProse.  A byte a position up to the last one named,
+  // within the budget, kept until drop() and by forks.  kInvalidArgument where start() was not
+  // asked for them (Needs::roles); kOutOfMemory, and nothing changed.
+  virtual Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) = 0;
 
   // --- the prefix cache (quire/prefix.h) ---
   // What of the text a sequence with these needs could begin behind.  Changes nothing.

@@ -57,10 +57,11 @@ struct Needs {
   // prompt's queries tell, those of its first `query_skip` positions left out.  0 = off.
   std::uint32_t future = 0, query_skip = 0;
   bool output_norm = false;  // of v behind the layer's output projection
+  bool roles = false;        // of the tokens, as Cache::set_roles() was told
 
-  // Whether rows must be watched while they are read, all of them or those of a window: what else
-  // is asked for is computed at a review.
-  bool watches() const { return tap != Tap::kNone || future != 0; }
+  // Whether it must be asked for before rows are read: what else is asked for is computed at a
+  // review.
+  bool watches() const { return tap != Tap::kNone || future != 0 || roles; }
   bool operator==(const Needs&) const = default;
 };
 
@@ -105,6 +106,11 @@ struct EntryView {
   // [live], Needs::output_norm: sum over the outputs of |W v|, W being the part of the output
   // projection that reads a query head; mean over the group.
   std::span<const float> output_norm;
+  // [live], Needs::roles: of each entry's token; Role::kProse where nobody said.
+  std::span<const Role> role;
+  // Needs::roles: the share of the sequence's labelled tokens, dropped ones too, that are not
+  // prose.
+  float structured = 0;
 };
 
 struct Policy {

@@ -110,6 +110,10 @@ quire_code quire_start(quire_cache* cache, const char* policy, quire_sequence* s
 quire_code quire_fork(quire_cache* cache, quire_sequence parent, quire_sequence* child,
                       quire_error* error);
 quire_code quire_drop(quire_cache* cache, quire_sequence sequence, quire_error* error);
+/* The roles of the tokens at positions [first, first + role_count), for policies of roles: 0 prose,
+ * 1 blank, 2 delimiter, 3 value, 4 header, 5 key. */
+quire_code quire_set_roles(quire_cache* cache, quire_sequence sequence, uint32_t first,
+                           const uint8_t* roles, size_t role_count, quire_error* error);
 
 quire_code quire_begin(quire_cache* cache, const quire_segment* segments, size_t segment_count,
                        quire_error* error);

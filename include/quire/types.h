@@ -21,4 +21,16 @@ constexpr std::size_t bytes_of(KvType type) {
   return type == KvType::kF32 ? 4 : 2;
 }
 
+// What a token is to the structure of the text it stands in, in rising precedence: a token that
+// covers bytes of several roles has the highest of them (arXiv 2607.13205).
+enum class Role : std::uint8_t {
+  kProse,      // no structure, or none that was understood
+  kBlank,      // between the parts of a structure
+  kDelimiter,  // brackets, commas, bars, quotes of tags
+  kValue,      // what an entry says
+  kHeader,     // the head row of a table
+  kKey,        // what an entry is called
+};
+constexpr std::size_t kRoles = 6;
+
 }  // namespace quire

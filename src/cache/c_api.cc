@@ -172,6 +172,18 @@ quire_code quire_drop(quire_cache* cache, quire_sequence sequence, quire_error* 
   return guarded(error, [&] { return cache->cache->drop(SequenceId{sequence}); });
 }
 
+quire_code quire_set_roles(quire_cache* cache, quire_sequence sequence, uint32_t first,
+                           const uint8_t* roles, size_t role_count, quire_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (roles == nullptr && role_count > 0) return missing("roles");
+    std::vector<quire::Role> known;
+    known.reserve(role_count);
+    for (std::size_t i = 0; i < role_count; ++i)
+      known.push_back(static_cast<quire::Role>(roles[i]));
+    return cache->cache->set_roles(SequenceId{sequence}, first, known);
+  });
+}
+
 quire_code quire_begin(quire_cache* cache, const quire_segment* segments, size_t segment_count,
                        quire_error* error) {
   return guarded(error, [&]() -> Status {

@@ -36,6 +36,7 @@ class PagedCache final : public Cache {
   Result<SequenceId> start(const Needs& needs) override;
   Result<SequenceId> fork(SequenceId parent) override;
   Status drop(SequenceId sequence) override;
+  Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override;
 
   PrefixMatch lookup(const PrefixText& text, const Needs& needs) const override;
   Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,

@@ -61,6 +61,26 @@ Status PagedCache::drop(SequenceId id) {
   return {};
 }
 
+Status PagedCache::set_roles(SequenceId id, Position first, std::span<const Role> roles) {
+  if (const Status status = between_steps("set_roles"); !status.ok()) return status;
+  const Result<Sequence*> sequence = find(id);
+  if (!sequence.ok()) return sequence.status();
+  if (!(*sequence)->needs.roles) {
+    return {Code::kInvalidArgument, "roles: start() was not asked for them"};
+  }
+  if (roles.size() > std::numeric_limits<Position>::max() - first) {
+    return {Code::kInvalidArgument, "roles: " + std::to_string(roles.size()) + " from position " +
+                                        std::to_string(first) + " on are beyond any context"};
+  }
+  const auto known = [](Role role) { return static_cast<std::size_t>(role) < kRoles; };
+  if (const auto bad = std::ranges::find_if_not(roles, known); bad != roles.end()) {
+    return {Code::kInvalidArgument, "roles: " + std::to_string(static_cast<int>(*bad)) + " at " +
+                                        std::to_string(bad - roles.begin()) + " is none"};
+  }
+  if (!tables_.set_roles(**sequence, first, roles)) return out_of_room("set_roles", 1);
+  return {};
+}
+
 // --- room ---
 
 std::size_t PagedCache::bytes_needed(SequenceId id, std::uint32_t rows) const {

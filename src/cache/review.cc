@@ -116,6 +116,9 @@ Status PagedCache::check_policy(const Sequence& sequence, const Policy& policy,
                  "needs statistics without the first " + std::to_string(policy.needs.query_skip) +
                      " queries; start() left out " + std::to_string(sequence.needs.query_skip));
   }
+  if (policy.needs.roles && !sequence.needs.roles) {
+    return wrong(policy, "needs roles, which start() did not ask for");
+  }
   if (policy.needs.tap == Tap::kNone) {
     if (policy.needs.state) return wrong(policy, "needs a state without a tap");
     return {};
@@ -215,6 +218,7 @@ Status PagedCache::decide_all(const Sequence& sequence, const Policy& policy, st
                       : policy.allocate              ? policy.divides
                                                      : Scope::kLane;
   review_.clear();
+  if (policy.needs.roles) tables_.copy_roles(sequence, review_.roles);
   for (std::uint32_t layer = 0; layer < options_.layers.size(); ++layer) {
     if (options_.layers[layer].window != 0) continue;
     if (policy.needs.output_norm) weigh_values(sequence, layer);

@@ -20,6 +20,7 @@ struct ShownLane {
   std::vector<float> tap, tap_per_head, state, key_norm, value_norm, alignment;
   std::vector<float> key_spread, value_spread, similarity, twin_cosine, expected, output_norm;
   std::vector<Ordinal> twin;
+  std::vector<Role> role;
   std::vector<float> score;
 };
 
@@ -47,6 +48,7 @@ struct Review {
   std::vector<float> features;  // scratch of the kernels
   Foresight foresight;          // of one query head
   std::vector<float> statistics;
+  std::vector<Role> roles;                       // of the sequence, by position
   std::vector<std::vector<float>> output_norms;  // [KV head of the layer][live]
   std::vector<float> output_rows, output_columns;
 

@@ -141,6 +141,13 @@ void PagedCache::show_lane(const Sequence& sequence, std::uint32_t layer, std::u
     lane.output_norm = review_.output_norms[head];
     lane.view.output_norm = lane.output_norm;
   }
+  if (needs.roles) {
+    lane.role.resize(live);
+    for (std::uint32_t i = 0; i < live; ++i) lane.role[i] = review_.roles[lane.position[i]];
+    lane.view.role = lane.role;
+    lane.view.structured = static_cast<float>(sequence.structured) /
+                           static_cast<float>(std::max(1u, sequence.roles.size()));
+  }
   if (needs.norms || needs.alignment || needs.lag_chunk != 0 || needs.similar_run != 0 ||
       needs.future != 0) {
     show_features(sequence, needs, lane);

@@ -55,7 +55,8 @@ void print_markdown() {
       "A policy scores the entries of a lane (one layer x one KV head of one sequence), higher = "
       "keep; first entries\n(`sinks`) and newest ones (`recent`) stay under each of them, and "
       "equal "
-      "scores keep the newer. Scope is what shares one\ndecision or one quota. Use one as "
+      "scores keep the newer (the older where roles have quotas). Scope is what shares "
+      "one\ndecision or one quota. Use one as "
       "`--policy NAME` or `--policy NAME:key=value,key=value`; what is not given is as listed.\n"
       "What each was measured to do is in docs/results, where there are results.\n\n"
       "| policy | scope | reads | lines |\n|---|---|---|---|");

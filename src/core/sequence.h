@@ -110,6 +110,8 @@ struct Sequence {
   std::uint32_t query_rows_pending;
   std::uint32_t queries_fresh;  // 1: the running step made room for them
   std::uint32_t reused;         // tokens it began behind, until its first step is published; then 0
+  PagedList<Role> roles;        // of positions [0, size), with Needs::roles
+  std::uint64_t structured;     // of them, those that are not prose
 
   GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }
   const GroupState* groups() const { return reinterpret_cast<const GroupState*>(this + 1); }

@@ -131,6 +131,7 @@ void Tables::release_lists(Sequence& sequence) {
     table.taps.resize(nodes_, 0);
   }
   sequence.queries.resize(nodes_, 0);
+  sequence.roles.resize(nodes_, 0);
 }
 
 // --- extents ---

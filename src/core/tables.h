@@ -91,6 +91,11 @@ class Tables {
   // Evicts the part of a unit that is used least, among those used like `most` or less.  False:
   // there is none.
   bool evict_prefix(PartUse most);
+  // --- roles of a sequence's tokens (tables_roles.cc) ---
+  // False: no room, and nothing changed.
+  bool set_roles(Sequence& sequence, Position first, std::span<const Role> roles);
+  // All of them, those up to the sequence's length that nobody named as prose.
+  void copy_roles(const Sequence& sequence, std::vector<Role>& roles) const;
 
   // --- a step (tables_step.cc) ---
   // False: no room, and nothing changed.  REQUIRES: different sequences, rows > 0, no step running.

@@ -33,7 +33,8 @@ Sequence* Tables::fork(const Sequence& parent) {
   Sequence* child = start(parent.needs);
   if (child == nullptr) return nullptr;
 
-  bool room = child->queries.resize(nodes_, parent.queries.size());
+  bool room = child->queries.resize(nodes_, parent.queries.size()) &&
+              child->roles.resize(nodes_, parent.roles.size());
   for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
     GroupState& state = child->groups()[g];
     room = room && state.extents.resize(nodes_, parent.groups()[g].extents.size());
@@ -73,6 +74,8 @@ Sequence* Tables::fork(const Sequence& parent) {
     to.sparse = from.sparse;
   }
   copy_items(parent.queries, child->queries);
+  copy_items(parent.roles, child->roles);
+  child->structured = parent.structured;
   child->query_rows = parent.query_rows;
   child->length = parent.length;
   child->window_rows = parent.window_rows;

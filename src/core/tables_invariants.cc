@@ -151,6 +151,13 @@ void Tables::check_invariants() const {
     QUIRE_CHECK(queries == 0 || (sequence.needs.future != 0 && queries == geometry_.query_floats));
     QUIRE_CHECK(queries != 0 || geometry_.query_floats == 0 || sequence.query_rows == 0);
     counts.nodes(PagedList<float>::nodes_for(queries));
+    QUIRE_CHECK(sequence.roles.empty() || sequence.needs.roles);
+    std::uint64_t structured = 0;
+    for (std::uint32_t i = 0; i < sequence.roles.size(); ++i) {
+      structured += sequence.roles[i] != Role::kProse ? 1 : 0;
+    }
+    QUIRE_CHECK(structured == sequence.structured);
+    counts.nodes(PagedList<Role>::nodes_for(sequence.roles.size()));
     headroom += headroom_of(sequence);
   }
   index_.check_invariants();

@@ -96,6 +96,7 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
     demand.add_first_array(Sequence::bytes(geometry_));
     demand.add_nodes(1);  // the list of sequences
     if (needs.future != 0) demand.add_nodes(PagedList<float>::nodes_for(geometry_.query_floats));
+    if (needs.roles) demand.add_nodes(PagedList<Role>::nodes_for(tokens));
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
       const LayerGroup& group = geometry_.groups[g];
       // A window group holds the last step's rows and what they see.
@@ -126,7 +127,8 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
 
 SequenceBytes Tables::bytes(const Sequence& sequence) const {
   SequenceBytes bytes;
-  std::size_t nodes = headroom_of(sequence) + PagedList<float>::nodes_for(sequence.queries.size());
+  std::size_t nodes = headroom_of(sequence) + PagedList<float>::nodes_for(sequence.queries.size()) +
+                      PagedList<Role>::nodes_for(sequence.roles.size());
   bytes.own += Pool::array_bytes(Sequence::bytes(geometry_));
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
     const LayerGroup& group = geometry_.groups[g];

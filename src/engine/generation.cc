@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "engine/prompt_roles.h"
+
 namespace quire::engine {
 
 Generation::Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
@@ -149,14 +151,24 @@ bool Generation::gains_by(const Generation& other) const {
 // --- its sequence ---
 
 Status Generation::start() {
-  if (sequence_) return {};
-  const Result<SequenceId> fresh = prefix_.start(read_);
-  if (!fresh.ok()) return fresh.status();
-  sequence_ = *fresh;
-  return {};
+  if (!sequence_) {
+    const Result<SequenceId> fresh = prefix_.start(read_);
+    if (!fresh.ok()) return fresh.status();
+    sequence_ = *fresh;
+  }
+  return label();
+}
+
+Status Generation::label() {
+  if (labelled_ || !reviewer_.needs().roles) return {};
+  if (roles_.empty()) roles_ = prompt_roles(model_, request_.prompt);
+  const Status status = cache_.set_roles(*sequence_, base_, roles_);
+  labelled_ = status.ok();
+  return status;
 }
 
 void Generation::drop() {
+  labelled_ = false;
   if (sequence_ && !request_.sequence) static_cast<void>(cache_.drop(*sequence_).ok());
   sequence_.reset();
 }

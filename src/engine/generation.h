@@ -61,7 +61,9 @@ class Generation {
 
   // --- its sequence ---
   std::optional<SequenceId> sequence() const { return sequence_; }
-  Status start();             // an empty one, if it has none
+  // An empty one, if it has none; and the roles of the prompt's tokens, where the policy reads
+  // them.
+  Status start();
   void drop();                // unless it is the caller's
   void admitted(double now);  // its first rows are about to run
   bool begun() const { return begun_; }
@@ -102,6 +104,7 @@ class Generation {
   std::uint32_t window_rows(std::uint32_t rows) const;
   std::uint32_t least_entries(bool alone) const;
   void leave_prefix();  // what was computed, for others
+  Status label();
   Status review();
   void sample(std::span<float> logits, double now);
   void say(std::string_view bytes);
@@ -122,6 +125,8 @@ class Generation {
   std::optional<std::uint64_t> looked_at_;  // changes() of the last look
   std::uint32_t base_ = 0;                  // of a sequence that the prompt continues: its length
   const std::uint32_t prompt_;              // tokens of the prompt
+  std::vector<Role> roles_{};               // of its tokens
+  bool labelled_ = false;                   // the sequence knows them
   std::uint32_t read_ = 0;                  // tokens whose rows are in the cache
   std::uint32_t most_read_ = 0;             // likewise, ever
   std::uint32_t preemptions_ = 0, restarts_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/prompt_roles.h"
 #include "quire/check.h"
 
 namespace quire::eval {
@@ -43,6 +44,12 @@ Status read(model::Model& model, const Held& sequence, std::span<const model::To
   return {};
 }
 
+Status tell_roles(const model::Model& model, Cache& cache, const Held& sequence, const Needs& needs,
+                  std::span<const model::Token> tokens) {
+  if (!needs.roles) return {};
+  return cache.set_roles(sequence.id(), 0, engine::prompt_roles(model, tokens));
+}
+
 Prompts::Prompts(model::Model& model, Cache& cache, std::span<const model::Token> document,
                  std::uint32_t chunk)
     : model_(model), cache_(cache), document_(document), chunk_(chunk) {}
@@ -58,6 +65,9 @@ Result<Prompts::Group*> Prompts::group(const Needs& needs) {
   const std::uint32_t window = window_rows(needs);
   Result<Held> sequence = Held::start(cache_, needs);
   if (!sequence.ok()) return sequence.status();
+  if (Status status = tell_roles(model_, cache_, *sequence, needs, document_); !status.ok()) {
+    return status;
+  }
   Group made{.needs = needs};
   const auto before = document_.first(document_.size() - window);
   if (Status status = read(model_, *sequence, before, {.chunk = chunk_}); !status.ok()) {
@@ -93,6 +103,11 @@ Result<Held> Prompts::aware(const Needs& needs, std::span<const model::Token> qu
   if (!sequence.ok()) return sequence;
   std::vector<model::Token> rest(document_.end() - window, document_.end());
   rest.insert(rest.end(), question.begin(), question.end());
+  std::vector<model::Token> all(document_.begin(), document_.end());
+  all.insert(all.end(), question.begin(), question.end());
+  if (Status status = tell_roles(model_, cache_, *sequence, needs, all); !status.ok()) {
+    return status;
+  }
   const ReadOptions options{.chunk = chunk_,
                             .window_rows = needs.tap == Tap::kLastRows ? needs.window : 0};
   if (Status status = read(model_, *sequence, rest, options); !status.ok()) return status;

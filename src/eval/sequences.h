@@ -46,6 +46,10 @@ struct ReadOptions {
 Status read(model::Model& model, const Held& sequence, std::span<const model::Token> tokens,
             const ReadOptions& options);
 
+// Tells a sequence the roles of its first tokens, where its needs name them.
+Status tell_roles(const model::Model& model, Cache& cache, const Held& sequence, const Needs& needs,
+                  std::span<const model::Token> tokens);
+
 // One document, read once for each kind of needs.  Reading shows a policy what it asked for, so
 // policies with equal needs can share a reading, and only they.
 class Prompts {

@@ -94,7 +94,10 @@ Result<SequenceStats> Shadow::measure(const Needs& needs, std::uint32_t length,
                                       std::uint32_t window_rows, const LanePositions& kept) {
   const Result<SequenceId> sequence = cache_->start(needs);
   if (!sequence.ok()) return sequence.status();
-  const Status status = fill(*sequence, length, window_rows, kept);
+  const std::vector<Role> roles(needs.roles ? length : 0, Role::kProse);  // their bytes count
+  Status status;
+  if (needs.roles) status = cache_->set_roles(*sequence, 0, roles);
+  if (status.ok()) status = fill(*sequence, length, window_rows, kept);
   repack_all(*cache_);
   Result<SequenceStats> stats = cache_->stats(*sequence);
   if (Status dropped = cache_->drop(*sequence); !dropped.ok()) return dropped;

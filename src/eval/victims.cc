@@ -48,6 +48,9 @@ class Recorder {
     if (!reading.ok()) return reading.status();
     const std::span<const Token> prompt = tokens_.first(options_.prompt);
     const Needs& needs = runs[0].policy.needs;
+    if (Status status = tell_roles(model_, cache_, *reading, needs, prompt); !status.ok()) {
+      return status;
+    }
     const std::uint32_t window = needs.tap == Tap::kLastRows ? needs.window : 0;
     if (Status status =
             read(model_, *reading, prompt, {.chunk = options_.chunk, .window_rows = window});

@@ -14,10 +14,14 @@ std::uint32_t last_rows_mean(const EntryView& lane, std::span<float> score) {
   const auto rows = static_cast<float>(lane.window_rows);
   for (std::uint32_t i = 0; i < lane.live; ++i) score[i] = lane.tap[i] / rows;
   const Position window_begin = lane.window_end - std::min(lane.window_rows, lane.window_end);
-  const auto judged = static_cast<std::uint32_t>(
-      std::ranges::lower_bound(lane.position, window_begin) - lane.position.begin());
+  const std::uint32_t judged = entries_before(lane, window_begin);
   std::fill(score.begin() + judged, score.end(), kOwnWindow);
   return judged;
+}
+
+std::uint32_t entries_before(const EntryView& lane, Position position) {
+  return static_cast<std::uint32_t>(std::ranges::lower_bound(lane.position, position) -
+                                    lane.position.begin());
 }
 
 }  // namespace quire::policies

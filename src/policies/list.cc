@@ -16,14 +16,19 @@ using policies::Values;
 const std::vector<PolicyKind>& kinds() {
   static const std::vector<PolicyKind> list = [] {
     std::vector<PolicyKind> all = {
-        policies::full(),           policies::sink_recency(), policies::random_choice(),
-        policies::prompt_random(),  policies::heavy_hitter(), policies::heavy_hitter_age(),
-        policies::scissorhands(),   policies::tova(),         policies::snapkv(),
-        policies::snapkv_ahead(),   policies::pyramidkv(),    policies::adakv(),
-        policies::chunkkv(),        policies::criticalkv(),   policies::expected_attention(),
-        policies::knorm(),          policies::keydiff(),      policies::lagkv(),
-        policies::paged_eviction(), policies::kv_compress(),  policies::r_kv(),
-        policies::zipage(),
+        policies::full(),          policies::sink_recency(),
+        policies::random_choice(), policies::prompt_random(),
+        policies::heavy_hitter(),  policies::heavy_hitter_age(),
+        policies::scissorhands(),  policies::tova(),
+        policies::snapkv(),        policies::snapkv_max7(),
+        policies::snapkv_ahead(),  policies::pyramidkv(),
+        policies::adakv(),         policies::chunkkv(),
+        policies::criticalkv(),    policies::expected_attention(),
+        policies::knorm(),         policies::keydiff(),
+        policies::lagkv(),         policies::paged_eviction(),
+        policies::kv_compress(),   policies::r_kv(),
+        policies::zipage(),        policies::role_conditional(),
+        policies::role_control(),
     };
     const Protection standard;
     for (PolicyKind& kind : all) {
@@ -60,6 +65,7 @@ std::string describe(const Needs& needs) {
   if (needs.similar_run != 0) add("similarity");
   if (needs.future != 0) add("statistics of the prompt's queries");
   if (needs.output_norm) add("output projection");
+  if (needs.roles) add("roles");
   return all.empty() ? "nothing" : all;
 }
 

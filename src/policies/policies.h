@@ -1,6 +1,8 @@
 // Every policy of this build: one function, one file, one line in list.cc.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,7 @@ PolicyKind tova();
 PolicyKind knorm();
 PolicyKind keydiff();
 PolicyKind snapkv();
+PolicyKind snapkv_max7();
 PolicyKind snapkv_ahead();
 PolicyKind pyramidkv();
 PolicyKind adakv();
@@ -46,6 +49,8 @@ PolicyKind expected_attention();
 PolicyKind kv_compress();
 PolicyKind r_kv();
 PolicyKind zipage();
+PolicyKind role_conditional();
+PolicyKind role_control();
 
 // --- for scores of the prompt's last rows (last_rows.cc) ---
 
@@ -58,6 +63,7 @@ PolicyKind zipage();
 // Without rows (window_rows 0: the prompt's end has not come) nothing is judged, and the newer
 // entry is worth more.
 std::uint32_t last_rows_mean(const EntryView& lane, std::span<float> score);
+std::uint32_t entries_before(const EntryView& lane, Position position);
 constexpr float kOwnWindow = 3.0e38f;  // above every sum, finite
 
 // --- arithmetic that several policies share (arithmetic.cc) ---
@@ -78,5 +84,27 @@ std::vector<float> ranked(const Protection& protect, std::span<const float> scor
 // A choose stage that gives at least `percent` of the quota to the newest entries.
 using Choose = decltype(Policy::choose);
 Choose keep_newest(std::uint64_t percent);
+
+// --- quotas of roles (role_split.cc) ---
+
+using RoleWeights = std::array<double, kRoles>;        // by index(role); 0: none of it
+using RoleCounts = std::array<std::uint32_t, kRoles>;  // likewise
+constexpr std::size_t index(Role role) {
+  return static_cast<std::size_t>(role);
+}
+// What `entries` grants each role of `sizes` entries: shares by weight among the roles that have
+// more, rounded by largest remainder (ties: the larger weight), again and again until nothing is
+// left or every role with a weight has all of its own.
+RoleCounts role_quotas(const RoleWeights& weights, const RoleCounts& sizes, std::uint32_t entries);
+// A choose stage: beside the sinks and the newest entries, the answer among these, as many of each
+// role as it is granted, those scored highest; equal scores keep the older.  `role`: [live].
+void choose_by_role(const RoleWeights& weights, std::span<const Role> role,
+                    const Protection& protect, const EntryView& lane, std::span<const float> score,
+                    std::span<Ordinal> kept, Arena& scratch);
+// The policy that option `score` names, its choice by role where a sequence's share of structure is
+// `least` or more.  `weigh` returns the weights, and may change the roles that count.
+using Weigh = std::function<RoleWeights(const EntryView& lane, std::vector<Role>& role)>;
+Result<Policy> split_by_role(const Values& values, Weigh weigh);
+std::vector<std::string> role_scores();  // the policies that `score` may name
 
 }  // namespace quire::policies

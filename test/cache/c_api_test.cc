@@ -88,6 +88,31 @@ TEST(CApiTest, GivesTheBitsOfTheCxxInterface) {
   quire_close(cache);
 }
 
+TEST(CApiTest, RolesReachAPolicy) {
+  quire_cache* cache = open_c();
+  quire_sequence sequence = 0;
+  quire_error error{};
+  const char* const policy = "role-conditional:score=knorm,sinks=0,recent=0";
+  ASSERT_EQ(quire_start(cache, policy, &sequence, nullptr), QUIRE_OK);
+  const quire_segment segment{.sequence = sequence, .rows = 40};
+  ASSERT_EQ(quire_begin(cache, &segment, 1, nullptr), QUIRE_OK);
+  quire_commit(cache);
+  std::vector<std::uint8_t> roles(40, 5);
+  for (std::size_t i = 10; i < 20; ++i) roles[i] = 3;
+  ASSERT_EQ(quire_set_roles(cache, sequence, 0, roles.data(), roles.size(), &error), QUIRE_OK);
+  ASSERT_EQ(quire_shrink(cache, sequence, policy, 10, nullptr, nullptr), QUIRE_OK);
+  std::vector<std::uint32_t> positions(10);
+  std::size_t count = 0;
+  ASSERT_EQ(quire_positions(cache, sequence, 0, 0, positions.data(), 10, &count, nullptr),
+            QUIRE_OK);
+  ASSERT_EQ(count, 10u);
+  EXPECT_EQ(std::ranges::count_if(positions, [](auto p) { return 10 <= p && p < 20; }), 10);
+  EXPECT_EQ(quire_set_roles(cache, sequence, 0, nullptr, 1, &error), QUIRE_INVALID_ARGUMENT);
+  roles[0] = 6;
+  EXPECT_EQ(quire_set_roles(cache, sequence, 0, roles.data(), 1, &error), QUIRE_INVALID_ARGUMENT);
+  quire_close(cache);
+}
+
 TEST(CApiTest, RefusalsCarryCodeAndMessage) {
   quire_error error{};
   quire_cache* none = nullptr;

@@ -95,6 +95,13 @@ RopeShape recorded_rope(std::uint32_t size) {
   return rope;
 }
 
+// As test/oracles/kept.py makes them up.
+std::vector<Role> made_up_roles(std::uint32_t tokens) {
+  std::vector<Role> roles;
+  for (Position p = 0; p < tokens; ++p) roles.push_back(static_cast<Role>((p * p + p / 3) % 6));
+  return roles;
+}
+
 TEST(OracleTest, PoliciesKeepWhatTheirFormulasSayOfARealModel) {
   const Recorded recorded = read_recorded("test/oracles/smollm2.qkv");
   ASSERT_EQ(recorded.layers, 2u) << "tests run in the repository root";
@@ -115,6 +122,9 @@ TEST(OracleTest, PoliciesKeepWhatTheirFormulasSayOfARealModel) {
       const Result<Policy> policy = make_policy(golden.spec);
       ASSERT_TRUE(policy.ok()) << policy.status().message();
       const SequenceId id = test::start(*cache, policy->needs);
+      if (policy->needs.roles) {
+        ASSERT_TRUE(cache->set_roles(id, 0, made_up_roles(recorded.tokens)).ok());
+      }
       const std::uint32_t window = std::min(policy->needs.window, golden.prompt);
       read_rows(*cache, id, recorded, 0, golden.prompt, false, window);
       ASSERT_TRUE(cache->shrink(id, *policy, golden.keep).ok());

@@ -20,7 +20,7 @@ TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
   for (const char* command :
-       {"run", "serve", "inspect", "policies", "demo", "bench", "tune", "eval"}) {
+       {"run", "serve", "inspect", "policies", "roles", "demo", "bench", "tune", "eval"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
@@ -96,6 +96,7 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"bench", "-m", "x", "--chunk", "513"}, "--chunk: \"513\" is not a number from 1 to 512"},
       {{"bench", "-m", "x", "--kv-type", "q8"}, "--kv-type"},
       {{"bench", "-m", "x", "--policy", "none"}, "--policy: no policy \"none\""},
+      {{"roles"}, "--file is required"},
       {{"eval"}, "subcommand is required"},
       {{"eval", "policies"}, "--model is required"},
       {{"eval", "policies", "-m", "x", "--policies", "h2o,best"}, "--policies: no policy \"best\""},
@@ -138,6 +139,23 @@ TEST(Policies, AreListedAsTextAndAsJson) {
       EXPECT_FALSE(object["policies"][i].at(field).get<std::string>().empty()) << field;
     }
   }
+}
+
+TEST(Roles, OfATextAsMarksAndAsJson) {
+  const std::string file = test::folder().write("roles.txt", "See {\"a\": [1, 2]}.");
+  const Ran text = quire({"roles", "-f", file});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_TRUE(contains(text.out, "See {d {}{k \"a\"}{d :} {d [}{v 1}{d ,} {v 2}{d ]}}."))
+      << text.out;
+  const auto object = nlohmann::json::parse(quire({"roles", "-f", file, "--json"}).out);
+  EXPECT_EQ(object.at("quire_json"), 1);
+  EXPECT_EQ(object.at("bytes"), 18);
+  EXPECT_EQ(object.at("roles").at("value").at("parts"), 2);
+  EXPECT_EQ(object.at("roles").at("key").at("bytes"), 3);
+  EXPECT_EQ(object.at("roles").at("prose").at("bytes"), 5);
+  const Ran missing = quire({"roles", "-f", "no-such-file"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_TRUE(contains(missing.err, "cannot read no-such-file"));
 }
 
 TEST(Policies, ThePageIsWhatTheProgramWrites) {

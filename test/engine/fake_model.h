@@ -54,6 +54,7 @@ class FakeModel final : public model::Model {
   std::size_t nan_at_step = ~std::size_t{0};  // this forward() meets a NaN
   std::function<void()> before_step{};
   std::vector<model::Token> forced{};  // the likeliest tokens of the first answer rows
+  std::vector<std::string> words{};    // what the first tokens spell, instead of a letter
 
   const model::ModelInfo& info() const override { return info_; }
   std::uint32_t threads() const override { return 1; }
@@ -98,6 +99,8 @@ class FakeModel final : public model::Model {
     return tokens;
   }
   std::string piece(model::Token token, bool) const override {
+    if (static_cast<std::size_t>(token) < words.size())
+      return words[static_cast<std::size_t>(token)];
     if (token == 40) return "\xE2\x82";  // two of the three bytes of a euro sign
     if (token == 41) return "\xAC";
     return std::string(1, static_cast<char>('a' + token % 26));

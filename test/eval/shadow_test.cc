@@ -43,6 +43,7 @@ TEST(Shadow, HasTheBytesOfASequenceAlone) {
       ASSERT_TRUE(model.attach(**cache).ok());
       const Result<Held> sequence = Held::start(**cache, policy->needs);
       ASSERT_TRUE(sequence.ok());
+      ASSERT_TRUE(tell_roles(model, **cache, *sequence, policy->needs, text(kLength)).ok());
       const bool last = policy->needs.tap == Tap::kLastRows;
       const std::uint32_t window = last ? policy->needs.window : 0;
       ASSERT_TRUE(read(model, *sequence, text(kLength), {.chunk = 50, .window_rows = window}).ok());

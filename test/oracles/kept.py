@@ -20,12 +20,26 @@ CASES = [  # spec, keep, prompt tokens
       for spec in ("snapkv:window=16", "snapkv:window=8,pool=7", "h2o-age", "knorm", "keydiff",
                    "tova", "lagkv:chunk=16", "expected-attention",
                    "expected-attention:future=32,epsilon=0.02", "paged-eviction:scope=lane",
-                   "paged-eviction:scope=layer", "paged-eviction:scope=sequence")),
+                   "paged-eviction:scope=layer", "paged-eviction:scope=sequence",
+                   "snapkv-max7:window=16", "snapkv-max7:window=16,pool=3,heads=each",
+                   "role-conditional:window=16", "role-conditional:key=0.2,window=16,heads=each",
+                   "role-conditional:score=keydiff,key=0", "role-control:score=knorm",
+                   "role-control:score=h2o-age,rule=ban-key",
+                   "role-control:score=keydiff,rule=ban-delimiter")),
     *((spec, 48, 88)
       for spec in ("h2o-age", "knorm", "keydiff", "tova", "lagkv:chunk=8",
                    "expected-attention", "paged-eviction:scope=lane", "paged-eviction:scope=layer",
-                   "paged-eviction:scope=sequence")),
+                   "paged-eviction:scope=sequence", "role-conditional:score=knorm,key=0.1",
+                   "role-control:score=h2o-age,rule=fair")),
 ]
+
+# Roles as test/cache/oracle_test.cc makes them up: prose, blank, delimiter, value, header, key.
+PROSE, BLANK, DELIMITER, VALUE, HEADER, KEY = range(6)
+
+
+def role_of(position):
+    return (position * position + position // 3) % 6
+
 
 
 def recorded():
@@ -59,11 +73,13 @@ class Lane:
         self.live = np.zeros(0, dtype=int)
         self.sums = np.zeros(0)  # of all rows, mean over the group
         self.rows = []           # the weights of each row, over the lane of then
+        self.heads = []          # likewise of each query head
 
     def read(self, position):
         """One row: it attends to the lane and to itself."""
         self.live = np.append(self.live, position)
-        weights = attention(self.q[position], self.k[self.live]).mean(axis=0)
+        self.heads.append(attention(self.q[position], self.k[self.live]))
+        weights = self.heads[-1].mean(axis=0)
         self.sums = np.append(self.sums, 0.0) + weights
         self.rows.append(weights)
 
@@ -121,6 +137,15 @@ def score_of(spec, lane, prompt):
         reach = pool // 2  # the neighbours that exist, no padding
         pooled = [raw[max(0, i - reach):i + reach + 1].mean() for i in range(len(raw))]
         return np.append(pooled, np.full(window, np.inf))
+    if name == "snapkv-max7":
+        window, reach = int(option(spec, "window", 64)), int(option(spec, "pool", 7)) // 2
+        heads = lane.heads[-window:]
+        if option(spec, "heads", "mean") == "mean":
+            heads = [h.mean(axis=0, keepdims=True) for h in heads]
+        sums = sum(np.pad(h, ((0, 0), (0, n - h.shape[1]))) for h in heads)
+        pooled = np.pad(sums, ((0, 0), (reach, reach)))
+        near = [[head[i:i + 2 * reach + 1].max() for i in range(n)] for head in pooled]
+        return np.mean(near, axis=0)
     if name == "lagkv":
         chunk = int(option(spec, "chunk", 128))
         score = np.ones(n)
@@ -164,10 +189,55 @@ def chosen(score, keep):
     return np.array(sorted([*range(SINKS), *best, *range(n - RECENT, n)]))
 
 
+def quotas(weights, sizes, entries):
+    """Entries of each role: largest remainders, again without the roles that are used up."""
+    order = [VALUE, KEY, DELIMITER, PROSE, BLANK, HEADER]  # the paper's
+    granted = [0] * 6
+    while (left := entries - sum(granted)) > 0:
+        open_roles = [r for r in order if weights[r] > 0 and granted[r] < sizes[r]]
+        if not open_roles:
+            break
+        total = sum(weights[r] for r in open_roles)
+        target = {r: weights[r] / total * left for r in open_roles}
+        quota = {r: int(target[r]) for r in open_roles}
+        by_rest = sorted(open_roles, key=lambda r: (quota[r] - target[r], -weights[r]))
+        for i in range(left - sum(quota.values())):
+            quota[by_rest[i]] += 1
+        for r in open_roles:
+            granted[r] += min(quota[r], sizes[r] - granted[r])
+    return granted
+
+
+def chosen_by_role(spec, score, keep, live, prompt):
+    n, roles = len(live), [role_of(p) for p in live]
+    recent = min(max(RECENT, int(sum(live >= prompt))), keep - SINKS)
+    if spec.startswith("role-conditional"):
+        a = float(option(spec, "key", 0.02))
+        weights = {VALUE: .70 - a, KEY: a, DELIMITER: .20, PROSE: .05, BLANK: .05, HEADER: 0}
+    elif option(spec, "rule", "fair") == "fair":
+        weights = {r: roles.count(r) for r in range(6)}
+    else:
+        banned = {"ban-key": KEY, "ban-delimiter": DELIMITER}[option(spec, "rule", "")]
+        roles = [PROSE if r == banned else VALUE for r in roles]
+        weights = {r: float(r == VALUE) for r in range(6)}
+    middle = sorted(range(SINKS, n - recent), key=lambda i: (-score[i], i))
+    left = quotas(weights, [sum(roles[i] == r for i in middle) for r in range(6)],
+                  keep - SINKS - recent)
+    assert sum(left) == keep - SINKS - recent
+    kept = [*range(SINKS), *range(n - recent, n)]
+    for i in middle:
+        if left[roles[i]] > 0:
+            left[roles[i]] -= 1
+            kept.append(i)
+    return np.array(sorted(kept))
+
+
 def review(spec, lanes, keep, prompt):
     """lanes: [layer][head].  Shared decisions are means over heads, then over layers."""
     scope = option(spec, "scope", "layer" if spec.startswith("tova") else "lane")
-    scores = [[score_of(spec, lane, prompt) for lane in layer] for layer in lanes]
+    by_role = spec.startswith("role-")
+    base = option(spec, "score", "snapkv-max7") + ":" + spec.partition(":")[2] if by_role else spec
+    scores = [[score_of(base, lane, prompt) for lane in layer] for layer in lanes]
     if scope != "lane":
         scores = [[np.mean(layer, axis=0)] * len(layer) for layer in scores]
     if scope == "sequence":
@@ -175,7 +245,9 @@ def review(spec, lanes, keep, prompt):
         scores = [[mean] * len(layer) for layer in scores]
     for layer, layer_scores in zip(lanes, scores):
         for lane, score in zip(layer, layer_scores):
-            if len(lane.live) > keep:
+            if len(lane.live) > keep and by_role:
+                lane.retain(chosen_by_role(spec, score, keep, lane.live, prompt))
+            elif len(lane.live) > keep:
                 lane.retain(chosen(score, keep))
 
 

@@ -46,6 +46,9 @@ class Recorder final : public Cache {
   void forget() override { cache_.forget(); }
   std::uint32_t expect(const PrefixText& text) override { return cache_.expect(text); }
   void unexpect(const PrefixText& text) override { cache_.unexpect(text); }
+  Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override {
+    return cache_.set_roles(sequence, first, roles);
+  }
   Status begin(std::span<const Segment> segments) override {
     rows = segments[0].rows;
     return cache_.begin(segments);

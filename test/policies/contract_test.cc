@@ -60,6 +60,7 @@ TEST_P(PolicyContract, EqualScoresKeepTheNewer) {
   const Policy policy = make("sinks=1,recent=2");
   test::Lane lane = test::random_lane(random_, 10);
   lane.output_norm.assign(10, 2.0f);  // scores that are weighed by it stay equal
+  lane.structured = 0;                // quotas of roles keep the older, as their paper
   EXPECT_EQ(test::choose_with(policy, lane, std::vector<float>(10, 0.5f), 5),
             (std::vector<Ordinal>{0, 6, 7, 8, 9}));
 }

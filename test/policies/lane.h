@@ -17,6 +17,8 @@ struct Lane {
   std::vector<float> tap, tap_per_head, state, key_norm, value_norm, alignment;
   std::vector<float> key_spread, value_spread, similarity, twin_cosine, expected, output_norm;
   std::vector<Ordinal> twin;
+  std::vector<Role> role;
+  float structured = 0;
   std::uint32_t layer = 0, head = 0, group = 1, window_rows = 0, block_tokens = 16;
   Position after_window = 0;  // entries that came after the window's rows
   Position prompt_end = 1u << 30, reviewed = 0;
@@ -47,6 +49,7 @@ struct Lane {
     }
     if (needs.future != 0) view.expected = expected;
     if (needs.output_norm) view.output_norm = output_norm;
+    if (needs.roles) view.role = role, view.structured = structured;
     return view;
   }
 };
@@ -68,12 +71,14 @@ inline Lane random_lane(std::mt19937_64& random, std::uint32_t live, bool gaps =
                                         &lane.value_spread, &lane.output_norm}) {
       feature->push_back(uniform(random));
     }
+    lane.role.push_back(static_cast<Role>(random() % kRoles));
     lane.key_norm.push_back(10 * uniform(random));
     lane.alignment.push_back(2 * uniform(random) - 1);
     lane.similarity.push_back(static_cast<float>(live) * (2 * uniform(random) - 1));
     lane.twin.push_back(static_cast<Ordinal>(random() % (live + 1)));
     lane.twin_cosine.push_back(lane.twin.back() == live ? 0 : 0.5f + uniform(random) / 2);
   }
+  lane.structured = uniform(random);
   if (random() % 2 == 0) lane.prompt_end = static_cast<Position>(random() % (position + 1));
   lane.reviewed = static_cast<Position>(random() % (position + 1));
   for (std::uint32_t i = 0; i < live * lane.group; ++i) {

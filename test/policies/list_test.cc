@@ -32,8 +32,9 @@ TEST(MakePolicy, ReadsOptions) {
 TEST(MakePolicy, AnUnknownNameListsThePolicies) {
   EXPECT_EQ(refusal("h20"),
             "no policy \"h20\"; there are full, sink-recency, random, prompt-random, h2o, h2o-age, "
-            "scissorhands, tova, snapkv, snapkv-ahead, pyramidkv, adakv, chunkkv, criticalkv, "
-            "expected-attention, knorm, keydiff, lagkv, paged-eviction, kv-compress, r-kv, zipage");
+            "scissorhands, tova, snapkv, snapkv-max7, snapkv-ahead, pyramidkv, adakv, chunkkv, "
+            "criticalkv, expected-attention, knorm, keydiff, lagkv, paged-eviction, kv-compress, "
+            "r-kv, zipage, role-conditional, role-control");
   EXPECT_NE(refusal(""), "accepted");
 }
 
@@ -71,7 +72,7 @@ TEST(MakePolicy, TheWholeRangeOfASeedIsAccepted) {
 
 TEST(ListPolicies, NamesAreUniqueAndDescribed) {
   const std::vector<PolicyInfo> list = list_policies();
-  ASSERT_EQ(list.size(), 22u);
+  ASSERT_EQ(list.size(), 25u);
   for (std::size_t i = 0; i < list.size(); ++i) {
     EXPECT_FALSE(list[i].source.empty());
     EXPECT_NE(list[i].options.find("sinks=4,recent=64"), std::string::npos);
