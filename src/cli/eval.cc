@@ -10,6 +10,9 @@ Command add_eval(CLI::App& app) {
   CLI::App* policies = app.add_subcommand(
       "policies", "Every policy at equal bytes, beside a full cache: text, needles, lookups");
   const Command run_policies = add_eval_policies(*policies);
+  CLI::App* tasks = app.add_subcommand(
+      "tasks", "What reviews take from answers: lookups, needles, quotes, questions of a file");
+  const Command run_tasks = add_eval_tasks(*tasks);
   CLI::App* vtoken =
       app.add_subcommand("vtoken", "Blocks that repacking frees, beside an independent count");
   const Command run_vtoken = add_eval_vtoken(*vtoken);
@@ -17,7 +20,9 @@ Command add_eval(CLI::App& app) {
       "paged-eviction", "Eviction of whole blocks by |v| / |k|: quality, speed, and its sign");
   const Command run_paged = add_eval_paged(*paged);
   return [=] {
-    return policies->parsed() ? run_policies() : paged->parsed() ? run_paged() : run_vtoken();
+    if (policies->parsed()) return run_policies();
+    if (tasks->parsed()) return run_tasks();
+    return paged->parsed() ? run_paged() : run_vtoken();
   };
 }
 

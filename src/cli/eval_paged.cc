@@ -54,7 +54,7 @@ void settle(const CLI::App& app, PagedFlags& flags) {
 
 eval::PagedOptions sizes_of(const PagedFlags& flags) {
   eval::PagedOptions options{.keeps = {256, 1024, 4096}, .blocks = {8, 16, 32}};
-  options.quality.tasks.assign(std::begin(eval::kTasks), std::end(eval::kTasks));
+  options.quality.tasks.assign(std::begin(eval::kBasicTasks), std::end(eval::kBasicTasks));
   options.quality.inputs.questions = 4;
   options.capacity.answer = 128;
   options.capacity.requests = 8;

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
+#include "cli/eval_flags.h"
 #include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
@@ -23,32 +24,11 @@ constexpr const char* kQuickPolicies = "h2o,knorm,snapkv";
 
 struct PoliciesFlags {
   EngineFlags engine;
-  std::string policies, keep = "50%,25%,12.5%", block = "16", tasks = "prose,needle,json";
+  std::string policies = "all", keep = "50%,25%,12.5%", block = "16", tasks = "prose,needle,json";
   std::string text, csv, report, log;
   std::uint32_t seeds = 4, tokens = 1024, continuation = 128;
   bool quick = false, json = false, blind_only = false;
 };
-
-std::string check_policies(const std::string& list) {
-  for (const std::string& name : eval::split_policies(list)) {
-    if (name == eval::kFull || name == eval::kOracle) continue;
-    const Result<Policy> policy = make_policy(name);
-    if (!policy.ok()) return policy.status().message();
-  }
-  return {};
-}
-
-std::string check_keep(const std::string& list) {
-  for (const std::string& piece : split_list(list)) {
-    const Result<engine::Keep> keep = engine::parse_keep(piece);
-    const bool share =
-        keep.ok() && keep->unit == engine::Keep::Unit::kPercent && keep->amount < 100;
-    if (!share) {
-      return "\"" + piece + "\" is not a share of the full cache's bytes such as 25%, under 100%";
-    }
-  }
-  return {};
-}
 
 std::string check_block(const std::string& list) {
   for (const std::string& piece : split_list(list)) {
@@ -58,29 +38,23 @@ std::string check_block(const std::string& list) {
   return {};
 }
 
-std::string check_tasks(const std::string& list) {
-  for (const std::string& piece : split_list(list)) {
-    if (!eval::parse_task(piece)) return "\"" + piece + "\" is none of prose, needle, json";
-  }
-  return {};
-}
-
 void add_policies_flags(CLI::App& app, PoliciesFlags& flags) {
   add_model_flag(app, flags.engine)->required();
   app.add_option("--policies", flags.policies,
-                 "NAME or NAME:key=value,..., separated by commas (default: all of\n"
-                 "`quire policies`); full, oracle, random and sink-recency always run")
+                 "NAME or NAME:key=value,..., separated by commas; all: those of\n"
+                 "`quire policies`; full, oracle, random and sink-recency always run")
       ->type_name("NAME,...")
-      ->check(check_policies);
+      ->check(check_policies)
+      ->capture_default_str();
   app.add_option("--keep", flags.keep, "Shares of the full cache's bytes, tables counted")
       ->type_name("P%,...")
-      ->check(check_keep)
+      ->check(check_shares)
       ->capture_default_str();
   app.add_option("--block", flags.block, "Tokens of a cache block: 8, 16, 32, 64")
       ->type_name("N,...")
       ->check(check_block)
       ->capture_default_str();
-  app.add_option("--tasks", flags.tasks, "prose, needle, json")
+  app.add_option("--tasks", flags.tasks, task_names())
       ->type_name("TASK,...")
       ->check(check_tasks)
       ->capture_default_str();
@@ -98,10 +72,7 @@ void add_policies_flags(CLI::App& app, PoliciesFlags& flags) {
              "Threads; 0: the machine's cores");
   app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
       ->type_name("SIZE")
-      ->check([](const std::string& text) {
-        const Result<std::size_t> bytes = engine::parse_bytes(text);
-        return bytes.ok() ? std::string() : bytes.status().message();
-      });
+      ->check(check_bytes);
   app.add_option("-o,--log", flags.log,
                  "Results of finished inputs; given again, they are not measured again")
       ->type_name("LOG.jsonl");
@@ -123,26 +94,17 @@ void settle(const CLI::App& app, PoliciesFlags& flags) {
 
 Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
   eval::PoliciesOptions options{.model_path = flags.engine.model,
+                                .policies = policies_of(flags.policies),
+                                .keeps = shares_of(flags.keep),
+                                .tasks = tasks_of(flags.tasks),
                                 .seeds = flags.seeds,
                                 .aware = !flags.blind_only,
                                 .log_path = flags.log};
   options.inputs.tokens = flags.tokens;
   options.inputs.continuation = flags.continuation;
   if (flags.quick) options.inputs.questions = 4;
-  if (flags.policies.empty()) {
-    for (const PolicyInfo& info : list_policies()) options.policies.push_back(info.name);
-    std::erase(options.policies, eval::kFull);
-  } else {
-    options.policies = eval::split_policies(flags.policies);
-  }
-  for (const std::string& piece : split_list(flags.keep)) {
-    options.keeps.push_back(engine::parse_keep(piece)->amount / 100);
-  }
   for (const std::string& piece : split_list(flags.block)) {
     options.blocks.push_back(static_cast<std::uint32_t>(std::stoul(piece)));
-  }
-  for (const std::string& piece : split_list(flags.tasks)) {
-    options.tasks.push_back(*eval::parse_task(piece));
   }
   if (!flags.engine.budget.empty()) {
     options.budget_bytes = *engine::parse_bytes(flags.engine.budget);
@@ -154,22 +116,11 @@ Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
   return options;
 }
 
-int failed(const PoliciesFlags& flags, const Status& status) {
-  const char* advice = "";
-  if (status.code() == Code::kCancelled && !flags.log.empty()) {
-    advice = "; the same command goes on after the last finished document";
-  }
-  if (status.code() == Code::kOutOfMemory) {
-    advice = "; --budget gives the cache more, fewer --policies or --tokens need less";
-  }
-  return eval_failed(status, flags.json, advice);
-}
-
 int eval_policies(PoliciesFlags flags) {
   Result<eval::PoliciesOptions> options = options_of(flags);
-  if (!options.ok()) return failed(flags, options.status());
+  if (!options.ok()) return eval_stopped(options.status(), flags.json, flags.log);
   const Result<Engine> engine = open_eval_engine(flags.engine);
-  if (!engine.ok()) return failed(flags, engine.status());
+  if (!engine.ok()) return eval_stopped(engine.status(), flags.json, flags.log);
 
   ProgressLine progress("eval");
   Answering answering;
@@ -180,9 +131,9 @@ int eval_policies(PoliciesFlags flags) {
   const Result<eval::PoliciesReport> report =
       eval::evaluate_policies(*engine->model, engine->cache->options(), *options);
   progress.clear();
-  if (!report.ok()) return failed(flags, report.status());
+  if (!report.ok()) return eval_stopped(report.status(), flags.json, flags.log);
   if (Status status = write_report_files(*report, flags.csv, flags.report); !status.ok()) {
-    return failed(flags, status);
+    return eval_stopped(status, flags.json, flags.log);
   }
   print_report(*report, flags.json);
   return kExitDone;

@@ -14,6 +14,10 @@ bool special(const std::string& policy) {
 
 }  // namespace
 
+std::string Arm::label() const {
+  return gate == kOpen ? policy : policy + " (" + gate + ")";
+}
+
 std::vector<std::string> split_policies(const std::string& list) {
   std::vector<std::string> found;
   for (std::size_t at = 0; at <= list.size();) {

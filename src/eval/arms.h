@@ -1,5 +1,5 @@
-// Arms: what is compared.  A policy at a share of the full cache's bytes, and the anchors that
-// stand in every table.
+// Arms: what is compared.  A policy at a share of the full cache, behind a gate, and the anchors
+// that stand in every table.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,16 @@ namespace quire::eval {
 inline constexpr const char* kFull = "full";
 inline constexpr const char* kOracle = "oracle";
 
+// Of gates (eval/gates.h): the one that lets every review happen.
+inline constexpr const char* kOpen = "open";
+
 struct Arm {
   std::string policy;  // kFull, kOracle, or what make_policy reads
-  double keep = 1;     // share of the full cache's bytes
+  double keep = 1;     // share of the full cache's bytes or of the document's tokens
+  std::string gate = kOpen;
+
+  std::string label() const;  // the policy, and the gate if there is one
+  bool operator==(const Arm&) const = default;
 };
 
 // "h2o,snapkv:window=32,pool=3,random": commas separate policies, and options of one policy; a

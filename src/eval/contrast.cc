@@ -9,7 +9,7 @@ namespace {
 
 void add_pairs(const InputResult& input, const ArmResult& better, const ArmResult& other, bool kl,
                std::vector<double>& items) {
-  if (input.task == Task::kProse) {
+  if (continues(input.task)) {
     const auto of = kl ? &ProseScore::kl : &ProseScore::nll;
     items.push_back(other.prose.*of - better.prose.*of);
     return;

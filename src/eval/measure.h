@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,19 +15,31 @@
 
 namespace quire::eval {
 
-// Whether the question was read before the review (its rows can point at the fact) or after it.
-enum class View : std::uint8_t { kBlind, kAware };
+// Whether the question was read before the review (aware: its rows can point at the fact) or after
+// it (blind); or a second question behind the answer of one that was read before (second): what
+// was kept for one question must serve another.
+enum class View : std::uint8_t { kBlind, kAware, kSecond };
+inline constexpr View kViews[] = {View::kBlind, View::kAware, View::kSecond};
 const char* name_of(View view);
+
+// What arms of one share have in common.
+enum class Equal : std::uint8_t {
+  kBytes,   // that share of the document's bytes: entries are sought that take them
+  kBlocks,  // that share of MeasureOptions::entries_of, to a whole block, whatever the document
+  kTokens,  // that share of the document's tokens as entries of a lane
+};
 
 struct QuestionScore {
   bool right = false, full_right = false;  // greedy, judged by the task's own checker
   double log_p = 0, full_log_p = 0;        // nats per answer token, teacher-forced
   double kl = 0;                           // nats, mean over the answer's rows
+  bool open = true;  // false: a gate kept everything, and these are the full cache's
 };
 
 struct ProseScore {
   double nll = 0, full_nll = 0, kl = 0, same_top = 0;  // means over the rows
   std::uint32_t rows = 0;
+  bool open = true;  // as above
 };
 
 struct ArmResult {
@@ -34,11 +47,15 @@ struct ArmResult {
   std::uint32_t entries = 0;    // a lane, on average, as asked of the review
   double kept_mean = 0;         // a lane, as found after it
   std::uint64_t bytes = 0;      // of the sequence, all metadata counted, were it alone
-  std::uint64_t target = 0;     // bytes it was to have; the full arm's for the full arm
+  std::uint64_t target = 0;     // bytes it was to have; those it has where tokens are equal
   bool reachable = true;        // false: even its smallest keep is over the target
   bool only_protected = false;  // entries are no more than sinks + recent: no choice was made
   ProseScore prose;
-  std::vector<QuestionScore> blind, aware;
+  std::vector<QuestionScore> blind, aware, second;  // second[i]: after the review for question i
+
+  const std::vector<QuestionScore>& scores(View view) const {
+    return view == View::kBlind ? blind : view == View::kAware ? aware : second;
+  }
 };
 
 struct InputResult {
@@ -53,11 +70,11 @@ struct InputResult {
 struct MeasureOptions {
   std::vector<Arm> arms;
   std::uint32_t chunk = 512;
-  bool aware = true;  // also read each question before a review
-  // Not 0: arms of one share keep that share of so many entries, to a whole block, whatever the
-  // document's length; their target is the bytes of the first of them.  Else their entries are
-  // sought that take that share of the document's bytes.
-  std::uint32_t entries_of = 0;
+  bool aware = true;    // also read each question before a review
+  bool second = false;  // then also another one on what that review left
+  Equal equal = Equal::kBytes;
+  std::uint32_t entries_of = 0;           // Equal::kBlocks
+  std::optional<std::uint32_t> recent{};  // entries that every arm protects; none: its policy's own
 };
 
 // Steps of one model on one cache.  Both are the caller's and outlive it.

@@ -75,7 +75,7 @@ Status arrange(PagedOptions& options) {
   options.quality.blocks = options.rates.blocks = options.blocks;
   options.quality.aware = false;  // no score here looks at a question
   options.quality.oracle = false;
-  options.quality.equal_entries = true;
+  options.quality.equal = Equal::kBlocks;
   options.rates.policies = {"sink-recency", "random", "knorm", "keydiff", kPublished};
   options.rates.depth = tokens;
   if (!options.quality.log_path.empty()) {
@@ -98,8 +98,7 @@ Result<PagedReport> evaluate_paged(model::Model& model, const CacheOptions& like
   report.capacity = *std::move(capacity);
   report.checks = report.quality.summary.checks;
   // There is no oracle among these arms.
-  std::erase_if(report.checks,
-                [](const Check& check) { return check.name.starts_with("hindsight"); });
+  std::erase_if(report.checks, [](const Check& check) { return check.name == kOracleCheck; });
   report.checks.push_back(sign_check(report.quality.results));
   return report;
 }

@@ -15,12 +15,6 @@ namespace {
 
 constexpr double kMi = 1 << 20;
 
-std::string fixed(double value, int decimals) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
-  return buffer;
-}
-
 // One comparison over all inputs.
 struct Compared {
   std::string better, other;
@@ -52,7 +46,7 @@ std::vector<std::string> others_of(const PagedReport& report) {
 std::vector<Compared> overall(const PagedReport& report) {
   std::vector<Compared> all;
   for (const std::string& other : others_of(report)) {
-    for (const Task task : kTasks) {
+    for (const Task task : kBasicTasks) {
       for (const bool kl : {false, true}) {
         if (kl && other == kFull) continue;
         const Pairs pairs{.task = task, .kl = kl};

@@ -11,15 +11,14 @@ namespace quire::eval {
 namespace {
 
 constexpr std::size_t kMi = std::size_t{1} << 20;
-constexpr std::uint32_t kRows = 512;            // of a step
-constexpr std::uint32_t kQuestionTokens = 128;  // of a question and its answer, at most
+constexpr std::uint32_t kRows = 512;  // of a step
 
 Json header_of(const model::Model& model, const std::string& fingerprint,
                const PoliciesOptions& options, const std::vector<std::string>& policies) {
   const model::ModelInfo& info = model.info();
   Json header = {{"quire_json", 1},
                  {"log", "eval policies"},
-                 {"version", 1},  // of the lines
+                 {"version", 2},  // of the lines
                  {"model",
                   {{"name", info.name},
                    {"quantization", info.quantization},
@@ -35,12 +34,20 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
                    {"aware", options.aware},
                    {"text", options.text_name},
                    {"text_bytes", options.text.size()}}}};
-  if (options.equal_entries) header["options"]["equal"] = "entries";
+  Json& settings = header["options"];
+  if (options.equal == Equal::kBlocks) settings["equal"] = "entries";
+  if (options.equal == Equal::kTokens) settings["equal"] = "tokens";
+  if (options.second) settings["second"] = true;
+  if (options.recent) settings["recent"] = *options.recent;
+  if (!options.data.empty()) {
+    settings["data"] = options.data_name;
+    settings["data_documents"] = options.data.size();
+  }
   return header;
 }
 
 // Bytes that one input needs at once: its readings, and what each arm of a step holds alone.
-std::size_t reckoned_budget(const CacheOptions& like, const PoliciesOptions& options,
+std::size_t reckoned_budget(const CacheOptions& like, const InputSizes& sizes,
                             const std::vector<Arm>& compared) {
   // A reading for each kind of needs, the oracle's, and one on its way.
   std::vector<Needs> needs;
@@ -52,20 +59,23 @@ std::size_t reckoned_budget(const CacheOptions& like, const PoliciesOptions& opt
     if (std::ranges::find(needs, read) == needs.end()) needs.push_back(read);
   }
   const std::size_t arms = compared.size(), readings = needs.size() + 3;
-  const std::uint32_t added = std::max(options.inputs.continuation, kQuestionTokens);
+  const std::uint32_t added = sizes.after + 2 * 64;
   const std::size_t reading =
-      engine::kv_bytes(like, options.inputs.tokens + added, like.max_rows) * readings;
-  const std::size_t alone = engine::kv_bytes(like, added + 2 * 64, like.max_rows) * (arms + 1);
+      engine::kv_bytes(like, sizes.document + added, like.max_rows) * readings;
+  const std::size_t alone = engine::kv_bytes(like, added, like.max_rows) * (arms + 1);
   // Tables and sums of arms that were cut are a tenth of what they were cut from.
   const std::size_t tables =
-      engine::kv_bytes(like, options.inputs.tokens, like.max_rows) / 10 * (arms + 1);
+      engine::kv_bytes(like, sizes.document, like.max_rows) / 10 * (arms + 1);
   return (reading + alone + tables) / kMi * kMi + 64 * kMi;
 }
 
 class Evaluation {
  public:
   Evaluation(model::Model& model, const CacheOptions& like, const PoliciesOptions& options)
-      : model_(model), like_(like), options_(options), maker_(model, options.text, options.inputs) {
+      : model_(model),
+        like_(like),
+        options_(options),
+        maker_(model, options.text, options.inputs, options.data) {
     like_.max_rows = kRows;
   }
 
@@ -86,6 +96,7 @@ class Evaluation {
   CacheOptions like_;
   const PoliciesOptions& options_;
   const InputMaker maker_;
+  InputSizes sizes_;
   std::vector<Arm> arms_;
   Json header_;
   std::optional<Log> log_;
@@ -128,7 +139,8 @@ std::vector<Evaluation::Job> Evaluation::open_jobs() const {
   for (const std::uint32_t block : options_.blocks) {
     for (std::uint32_t seed = 0; seed < options_.seeds; ++seed) {
       for (const Task task : options_.tasks) {
-        if (!done({task, seed, block})) jobs.push_back({task, seed, block});
+        if (seed < maker_.count(task, options_.seeds) && !done({task, seed, block}))
+          jobs.push_back({task, seed, block});
       }
     }
   }
@@ -141,26 +153,29 @@ Status Evaluation::open_caches(std::uint32_t block) {
   cache_.reset();
   like_.block_tokens = block;
   like_.budget_bytes =
-      options_.budget_bytes != 0 ? options_.budget_bytes : reckoned_budget(like_, options_, arms_);
+      options_.budget_bytes != 0 ? options_.budget_bytes : reckoned_budget(like_, sizes_, arms_);
   Result<std::unique_ptr<Cache>> cache = Cache::open(like_);
   if (!cache.ok()) return cache.status();
   cache_ = *std::move(cache);
-  Result<Shadow> shadow = Shadow::open(like_, 2 * options_.inputs.tokens + kQuestionTokens);
+  Result<Shadow> shadow = Shadow::open(like_, sizes_.document);
   if (!shadow.ok()) return shadow.status();
   shadow_ = *std::move(shadow);
   if (Status status = model_.attach(*cache_); !status.ok()) return status;
-  examiner_.emplace(
-      model_, *cache_, *shadow_,
-      MeasureOptions{.arms = arms_,
-                     .chunk = kRows,
-                     .aware = options_.aware,
-                     .entries_of = options_.equal_entries ? options_.inputs.tokens : 0});
+  examiner_.emplace(model_, *cache_, *shadow_,
+                    MeasureOptions{.arms = arms_,
+                                   .chunk = kRows,
+                                   .aware = options_.aware,
+                                   .second = options_.second,
+                                   .equal = options_.equal,
+                                   .entries_of = options_.inputs.tokens,
+                                   .recent = options_.recent});
   return {};
 }
 
 Status Evaluation::run() {
   if (Status status = maker_.check(options_.tasks, options_.seeds); !status.ok()) return status;
   if (Status status = continue_log(); !status.ok()) return status;
+  sizes_ = sizes_of(maker_, options_.tasks, options_.seeds);
   const std::vector<Job> jobs = open_jobs();
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,21 @@ namespace quire::eval {
 struct PoliciesOptions {
   std::string model_path;             // for the fingerprint in the log
   std::vector<std::string> policies;  // anchors are added
-  std::vector<double> keeps;          // shares of the full cache's bytes, in (0, 1)
+  std::vector<double> keeps;          // shares in (0, 1) of what `equal` says
   std::vector<std::uint32_t> blocks;  // tokens of a block
   std::vector<Task> tasks;
   std::uint32_t seeds = 4;  // inputs of each task
   InputOptions inputs{};
-  std::string text, text_name;  // prose and filler
+  std::string text, text_name;   // prose and filler
+  std::vector<Document> data{};  // of Task::kData
+  std::string data_name{};
   bool aware = true;
-  bool oracle = true;            // the anchor that knows later rows, and takes a reading of its own
-  bool equal_entries = false;    // shares are of the entries of `inputs.tokens`, not of bytes
-  std::size_t budget_bytes = 0;  // 0: what the arms are reckoned to need
-  std::string log_path;          // empty: none
+  bool second = false;          // also another question on what an aware review left
+  bool oracle = true;           // the anchor that knows later rows, and takes a reading of its own
+  Equal equal = Equal::kBytes;  // kBlocks: of the entries of `inputs.tokens`
+  std::optional<std::uint32_t> recent{};  // protected by every arm, whatever its policy says
+  std::size_t budget_bytes = 0;           // 0: what the arms are reckoned to need
+  std::string log_path;                   // empty: none
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(double share, const std::string& doing)> on_progress{};
 };

@@ -14,27 +14,18 @@
 namespace quire::eval {
 namespace {
 
-std::string fixed(double value, int decimals) {
-  if (!std::isfinite(value)) return "-";
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
-  return buffer;
-}
-
-Json number_json(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
 Json cell_json(const Cell& cell) {
   Json object = {{"task", name_of(cell.task)},
                  {"view", cell.view ? Json(name_of(*cell.view)) : Json(nullptr)},
                  {"block_tokens", cell.block_tokens},
                  {"policy", cell.arm.policy},
                  {"keep", cell.arm.keep},
+                 {"gate", cell.arm.gate},
                  {"entries", cell.entries},
                  {"bytes", cell.bytes},
                  {"bytes_share", cell.bytes_share},
                  {"off_target", cell.off_target},
+                 {"open_share", cell.open_share},
                  {"reachable", cell.reachable},
                  {"only_protected", cell.only_protected},
                  {"measures", Json::object()}};
@@ -91,11 +82,11 @@ std::vector<Section> sections(const Summary& summary) {
   return found;
 }
 
-std::vector<std::string> policies_of(const Section& section) {
+std::vector<std::string> arms_of(const Section& section) {
   std::vector<std::string> names;
   for (const Cell* cell : section.cells) {
-    if (std::ranges::find(names, cell->arm.policy) == names.end()) {
-      names.push_back(cell->arm.policy);
+    if (std::ranges::find(names, cell->arm.label()) == names.end()) {
+      names.push_back(cell->arm.label());
     }
   }
   return names;
@@ -104,7 +95,7 @@ std::vector<std::string> policies_of(const Section& section) {
 std::string measure_words(std::string_view name) {
   if (name == "kl") return "KL to the full cache (nats)";
   if (name == "log_p") return "log-probability of an answer token (nats)";
-  if (name == "right") return "questions answered";
+  if (name == "retained") return "answered, of what the full cache answers";
   return std::string(name);
 }
 
@@ -116,11 +107,11 @@ Plot plot_of(const Section& section, const char* measure) {
             .x_percent = true,
             .y_percent = first.percent,
             .y_from_zero = std::string_view(measure) != "log_p"};
-  for (const std::string& policy : policies_of(section)) {
+  for (const std::string& policy : arms_of(section)) {
     if (policy == kFull) continue;
     PlotLine line{.name = policy, .dashed = policy == kOracle || policy == "random"};
     for (const Cell* cell : section.cells) {
-      if (cell->arm.policy != policy) continue;
+      if (cell->arm.label() != policy) continue;
       const Estimate& e = cell->measure(measure)->estimate;
       line.points.push_back({cell->bytes_share, e.value, e.interval});
     }
@@ -131,8 +122,35 @@ Plot plot_of(const Section& section, const char* measure) {
 }
 
 std::vector<const char*> plotted(const Section& section) {
-  if (section.cells[0]->task == Task::kProse) return {"kl"};
-  return {"log_p", "right"};
+  if (continues(section.cells[0]->task)) return {"kl"};
+  return {"log_p", "retained"};
+}
+
+std::string padded(const std::string& text, std::size_t width, bool right) {
+  const std::string blanks(width - std::min(width, text.size()), ' ');
+  return right ? blanks + text : text + blanks;
+}
+
+// A line per policy, a column per share.
+std::string measure_table(const Section& section, const char* measure) {
+  constexpr std::size_t kName = 24, kColumn = 26;
+  std::set<double, std::greater<>> keeps;
+  for (const Cell* cell : section.cells) keeps.insert(cell->arm.keep);
+  std::string text =
+      section.title + ": " + measure_words(measure) + "\n  " + padded("kept", kName, false);
+  for (const double keep : keeps) text += padded(fixed(keep * 100, 1) + " %", kColumn, true);
+  for (const std::string& arm : arms_of(section)) {
+    text += "\n  " + padded(arm, kName, false);
+    for (const double keep : keeps) {
+      std::string value;
+      for (const Cell* cell : section.cells) {
+        if (cell->arm.label() != arm || cell->arm.keep != keep) continue;
+        value = with_interval(*cell->measure(measure)) + (cell->reachable ? "" : " !");
+      }
+      text += padded(value, kColumn, true);
+    }
+  }
+  return text + "\n\n";
 }
 
 std::string section_page(const Section& section, const std::string& prefix) {
@@ -149,7 +167,7 @@ std::string section_page(const Section& section, const std::string& prefix) {
   for (std::size_t i = 0; i < section.cells[0]->measures.size() + 3; ++i) text += "---|";
   text += "\n";
   for (const Cell* cell : section.cells) {
-    text += "| " + cell->arm.policy + " | " + fixed(cell->arm.keep * 100, 1) + " % | " +
+    text += "| " + cell->arm.label() + " | " + fixed(cell->arm.keep * 100, 1) + " % | " +
             fixed(cell->entries, 0) + " | " + fixed(cell->bytes_share * 100, 1) + " % | ";
     for (const Measure& measure : cell->measures) text += with_interval(measure) + " | ";
     const Measure over{.estimate = cell->over_random.value_or(Estimate{})};
@@ -182,6 +200,17 @@ std::string page_of(const PoliciesReport& report) {
 }
 
 }  // namespace
+
+std::string fixed(double value, int decimals) {
+  if (!std::isfinite(value)) return "-";
+  char buffer[64];
+  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
+  return buffer;
+}
+
+Json number_json(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
 
 std::string with_interval(const Estimate& estimate, double scale, int decimals) {
   std::string text = fixed(estimate.value * scale, decimals);
@@ -259,34 +288,8 @@ std::string csv_of(const PoliciesReport& report) {
 
 std::string table_of(const PoliciesReport& report) {
   std::string text;
-  char buffer[160];
   for (const Section& section : sections(report.summary)) {
-    const char* measure = main_measure(section.cells[0]->task);
-    std::set<double, std::greater<>> keeps;
-    for (const Cell* cell : section.cells) keeps.insert(cell->arm.keep);
-    text += section.title + ": " + measure_words(measure) + "\n";
-    std::snprintf(buffer, sizeof(buffer), "  %-24s", "bytes kept");
-    text += buffer;
-    for (const double keep : keeps) {
-      std::snprintf(buffer, sizeof(buffer), " %25s", (fixed(keep * 100, 1) + " %").c_str());
-      text += buffer;
-    }
-    text += "\n";
-    for (const std::string& policy : policies_of(section)) {
-      std::snprintf(buffer, sizeof(buffer), "  %-24s", policy.c_str());
-      text += buffer;
-      for (const double keep : keeps) {
-        std::string value;
-        for (const Cell* cell : section.cells) {
-          if (cell->arm.policy != policy || cell->arm.keep != keep) continue;
-          value = with_interval(*cell->measure(measure)) + (cell->reachable ? "" : " !");
-        }
-        std::snprintf(buffer, sizeof(buffer), " %25s", value.c_str());
-        text += buffer;
-      }
-      text += "\n";
-    }
-    text += "\n";
+    for (const char* measure : plotted(section)) text += measure_table(section, measure);
   }
   for (const Check& check : report.summary.checks) {
     text += std::string(check.pass ? "pass  " : "FAIL  ") + check.name + ": " + check.found + " (" +

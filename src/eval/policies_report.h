@@ -20,7 +20,7 @@ struct PoliciesReport {
 Json json_of(const PoliciesReport& report);
 // A line per cell and measure.
 std::string csv_of(const PoliciesReport& report);
-// For a terminal: per task a line per policy, a column per share, its main measure.
+// For a terminal: per task a line per policy, a column per share, its main measures.
 std::string table_of(const PoliciesReport& report);
 // Writes policies.md, policies.csv and plots/*.svg into the directory, which is made.
 Status write_report(const PoliciesReport& report, const std::string& directory);
@@ -31,6 +31,9 @@ std::string sections_page(const PoliciesReport& report, const std::string& prefi
 Status write_plots(const PoliciesReport& report, const std::string& directory,
                    const std::string& prefix);
 std::string checks_page(const std::vector<Check>& checks);
+// "-" and null where it is not finite.
+std::string fixed(double value, int decimals);
+Json number_json(double value);
 // 0.812 [0.70, 0.91], scaled by `scale`; without the interval where there is none.
 std::string with_interval(const Estimate& estimate, double scale = 1, int decimals = 3);
 Json json_of(const Estimate& estimate);

@@ -32,7 +32,7 @@ Json arm_json(const ArmResult& arm, Task task) {
                  {"entries", arm.entries},     {"kept_mean", arm.kept_mean},
                  {"bytes", arm.bytes},         {"target", arm.target},
                  {"reachable", arm.reachable}, {"only_protected", arm.only_protected}};
-  if (task == Task::kProse) {
+  if (continues(task)) {
     object["prose"] = {{"nll", arm.prose.nll},
                        {"full_nll", arm.prose.full_nll},
                        {"kl", arm.prose.kl},
@@ -42,6 +42,7 @@ Json arm_json(const ArmResult& arm, Task task) {
   }
   object["blind"] = questions_json(arm.blind);
   object["aware"] = questions_json(arm.aware);
+  object["second"] = questions_json(arm.second);
   return object;
 }
 
@@ -63,6 +64,7 @@ ArmResult arm_of(const Json& object) {
   } else {
     arm.blind = questions_of(object.at("blind"));
     arm.aware = questions_of(object.at("aware"));
+    arm.second = questions_of(object.at("second"));
   }
   return arm;
 }

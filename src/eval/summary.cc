@@ -24,10 +24,6 @@ struct Row {
   const ArmResult* arm;
 };
 
-const std::vector<QuestionScore>& scores(const ArmResult& arm, View view) {
-  return view == View::kBlind ? arm.blind : arm.aware;
-}
-
 Estimate over_inputs(const std::vector<Row>& rows,
                      const std::function<std::vector<double>(const ArmResult&)>& items) {
   Clusters clusters;
@@ -53,22 +49,43 @@ std::vector<Measure> question_measures(const std::vector<Row>& rows, View view) 
   const auto of = [&](auto value, bool where_full_is_right) {
     return over_inputs(rows, [&](const ArmResult& arm) {
       std::vector<double> items;
-      for (const QuestionScore& score : scores(arm, view)) {
+      for (const QuestionScore& score : arm.scores(view)) {
         if (where_full_is_right && !score.full_right) continue;
         items.push_back(value(score));
       }
       return items;
     });
   };
-  const auto right = [](const QuestionScore& s) { return s.right ? 1.0 : 0.0; };
-  return {
+  const auto share = [](bool yes) { return yes ? 1.0 : 0.0; };
+  const auto right = [&](const QuestionScore& s) { return share(s.right); };
+  std::vector<Measure> measures = {
       {"log_p", true, false, of([](const QuestionScore& s) { return s.log_p; }, false)},
       {"log_p_over_full", true, false,
        of([](const QuestionScore& s) { return s.log_p - s.full_log_p; }, false)},
       {"right", true, true, of(right, false)},
+      {"full_right", true, true,
+       of([&](const QuestionScore& s) { return share(s.full_right); }, false)},
       {"retained", true, true, of(right, true)},
+      {"harm", false, true,
+       of([&](const QuestionScore& s) { return share(s.full_right && !s.right); }, false)},
       {"kl", false, false, of([](const QuestionScore& s) { return s.kl; }, false)},
   };
+  for (Measure& measure : measures) {
+    const Estimate& e = measure.estimate;
+    if (!measure.percent || e.items == 0) continue;
+    const double yes = e.value * static_cast<double>(e.items);
+    measure.wilson = wilson(static_cast<std::size_t>(std::lround(yes)), e.items);
+  }
+  return measures;
+}
+
+// The share of an arm's inputs that its gate let through, in this view.
+double open_share(const ArmResult& arm, std::optional<View> view) {
+  if (!view) return arm.prose.open ? 1 : 0;
+  const std::vector<QuestionScore>& scores = arm.scores(*view);
+  if (scores.empty()) return 1;
+  const auto open = std::ranges::count(scores, true, &QuestionScore::open);
+  return static_cast<double>(open) / static_cast<double>(scores.size());
 }
 
 // Item by item better than `random`: > 0.
@@ -83,7 +100,7 @@ std::optional<Estimate> paired(const std::vector<Row>& rows, const std::vector<R
       items.push_back(other->arm->prose.kl - row.arm->prose.kl);
       continue;
     }
-    const auto &mine = scores(*row.arm, *view), &theirs = scores(*other->arm, *view);
+    const auto &mine = row.arm->scores(*view), &theirs = other->arm->scores(*view);
     for (std::size_t q = 0; q < std::min(mine.size(), theirs.size()); ++q) {
       items.push_back(mine[q].log_p - theirs[q].log_p);
     }
@@ -98,13 +115,18 @@ Cell cell_of(const std::vector<Row>& rows, std::optional<View> view) {
             .block_tokens = rows[0].input->block_tokens,
             .arm = rows[0].arm->arm};
   const auto n = static_cast<double>(rows.size());
+  cell.open_share = 0;
   for (const Row& row : rows) {
-    const auto bytes = static_cast<double>(row.arm->bytes);
     const auto target = static_cast<double>(row.arm->target);
+    const auto all = static_cast<double>(row.input->full_bytes);
+    const double open = open_share(*row.arm, view);
+    const double bytes = open * static_cast<double>(row.arm->bytes) + (1 - open) * all;
+    cell.open_share += open / n;
     cell.entries += row.arm->entries / n;
     cell.bytes += bytes / n;
-    cell.bytes_share += bytes / static_cast<double>(row.input->full_bytes) / n;
-    cell.off_target = std::max(cell.off_target, std::fabs(bytes / target - 1));
+    cell.bytes_share += bytes / all / n;
+    cell.off_target =
+        std::max(cell.off_target, std::fabs(static_cast<double>(row.arm->bytes) / target - 1));
     cell.grain = std::max(cell.grain, static_cast<double>(row.input->grain_bytes) / target);
     cell.reachable = cell.reachable && row.arm->reachable;
     cell.only_protected = cell.only_protected || row.arm->only_protected;
@@ -121,8 +143,8 @@ Check twin_check(const std::vector<InputResult>& results) {
       if (arm.arm.policy != kFull) continue;
       ++arms;
       worst = std::max(worst, arm.prose.kl);
-      for (const View view : {View::kBlind, View::kAware}) {
-        for (const QuestionScore& score : scores(arm, view)) worst = std::max(worst, score.kl);
+      for (const View view : kViews) {
+        for (const QuestionScore& score : arm.scores(view)) worst = std::max(worst, score.kl);
       }
     }
   }
@@ -137,13 +159,15 @@ double spread(const std::vector<Cell>& cells) {
   for (const Cell& one : cells) {
     double low = one.bytes, high = one.bytes;
     for (const Cell& other : cells) {
-      const bool beside = other.task == one.task && other.view == one.view && other.reachable &&
+      const bool beside = other.arm.gate == kOpen && other.task == one.task &&
+                          other.view == one.view && other.reachable &&
                           other.block_tokens == one.block_tokens && other.arm.keep == one.arm.keep;
       if (!beside) continue;
       low = std::min(low, other.bytes);
       high = std::max(high, other.bytes);
     }
-    if (one.reachable) widest = std::max(widest, 2 * (high - low) / (high + low));
+    if (one.reachable && one.arm.gate == kOpen)
+      widest = std::max(widest, 2 * (high - low) / (high + low));
   }
   return widest;
 }
@@ -151,12 +175,12 @@ double spread(const std::vector<Cell>& cells) {
 Check bytes_check(const std::vector<Cell>& cells) {
   std::size_t beyond = 0, coarse = 0, all = 0;
   for (const Cell& cell : cells) {
-    if (!cell.reachable || cell.arm.policy == kFull) continue;
+    if (!cell.reachable || cell.arm.policy == kFull || cell.arm.gate != kOpen) continue;
     ++all;
     coarse += cell.off_target > kBytesTolerance ? 1 : 0;
     beyond += cell.off_target > std::max(kBytesTolerance, cell.grain) ? 1 : 0;
   }
-  return {"arms of one share take equal bytes",
+  return {kBytesCheck,
           "within 1 % of the target, or within a block of every lane where that is more",
           std::to_string(all - coarse) + " of " + std::to_string(all) + " cells within 1 %, " +
               std::to_string(coarse - beyond) + " within a block, " + std::to_string(beyond) +
@@ -171,14 +195,14 @@ Check oracle_check(const std::vector<Cell>& cells) {
     ++all;
     better += cell.over_random->value > 0 ? 1 : 0;
   }
-  return {"hindsight beats chance", "oracle over random > 0 in every cell",
+  return {kOracleCheck, "oracle over random > 0 in every cell",
           std::to_string(better) + " of " + std::to_string(all) + " cells", better == all};
 }
 
 }  // namespace
 
 const char* main_measure(Task task) {
-  return task == Task::kProse ? "kl" : "log_p";
+  return continues(task) ? "kl" : "log_p";
 }
 
 std::string Cell::task_name() const {
@@ -197,9 +221,7 @@ Summary summarise(const std::vector<InputResult>& results) {
   std::vector<Arm> arms;
   for (const InputResult& input : results) {
     for (const ArmResult& arm : input.arms) {
-      auto known = std::ranges::find_if(arms, [&](const Arm& other) {
-        return other.policy == arm.arm.policy && other.keep == arm.arm.keep;
-      });
+      auto known = std::ranges::find(arms, arm.arm);
       if (known == arms.end()) known = arms.insert(arms.end(), arm.arm);
       const auto at = static_cast<std::size_t>(known - arms.begin());
       rows[{static_cast<int>(input.task), input.block_tokens, at}].push_back({&input, &arm});
@@ -209,14 +231,18 @@ Summary summarise(const std::vector<InputResult>& results) {
   for (const auto& [key, cell_rows] : rows) {
     const auto [task, block, at] = key;
     std::vector<std::optional<View>> views;
-    if (cell_rows[0].input->task == Task::kProse) {
+    if (continues(cell_rows[0].input->task)) {
       views.push_back({});
     } else {
-      views.push_back(View::kBlind);
-      if (!cell_rows[0].arm->aware.empty()) views.push_back(View::kAware);
+      // Of one question there is no second: a view may lack in some inputs.
+      for (const View view : kViews) {
+        const bool any = std::ranges::any_of(
+            cell_rows, [&](const Row& row) { return !row.arm->scores(view).empty(); });
+        if (any) views.push_back(view);
+      }
     }
     const auto random = std::ranges::find_if(arms, [&, arm = arms[at]](const Arm& other) {
-      return other.policy == "random" && other.keep == arm.keep;
+      return other == Arm{"random", arm.keep, arm.gate};
     });
     for (const std::optional<View>& view : views) {
       Cell cell = cell_of(cell_rows, view);

@@ -22,6 +22,7 @@ struct Measure {
   bool higher_is_better = false;
   bool percent = false;  // a share
   Estimate estimate;
+  std::optional<Interval> wilson{};  // shares of yes and no: as if every item were on its own
 };
 
 // One policy at one share, on one task in one view.
@@ -31,10 +32,11 @@ struct Cell {
   std::uint32_t block_tokens = 16;
   Arm arm;
   double entries = 0;      // mean over inputs
-  double bytes = 0;        // likewise
+  double bytes = 0;        // likewise; of a closed gate the full cache's
   double bytes_share = 0;  // of the full cache, mean
   double off_target = 0;   // the largest |bytes / target - 1| of an input
   double grain = 0;        // a block of every lane, of the target
+  double open_share = 1;   // of the inputs, that a gate let through
   bool reachable = true, only_protected = false;
   std::vector<Measure> measures;
   std::optional<Estimate> over_random{};  // paired, > 0 is better; none: of random, full and oracle
@@ -47,6 +49,9 @@ struct Check {
   std::string name, threshold, found;
   bool pass = false;
 };
+
+inline constexpr const char* kBytesCheck = "arms of one share take equal bytes";
+inline constexpr const char* kOracleCheck = "hindsight beats chance";
 
 struct Summary {
   std::vector<Cell> cells;

@@ -12,12 +12,6 @@
 namespace quire::eval {
 namespace {
 
-std::string fixed(double value, int decimals) {
-  char buffer[64];
-  std::snprintf(buffer, sizeof(buffer), "%.*f", decimals, value);
-  return buffer;
-}
-
 std::string percent(double share) {
   return fixed(share * 100, 1) + " %";
 }

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/program.h"
 #include "model/real_model.h"
@@ -40,6 +43,41 @@ TEST(EvalPolicies, TheFullCacheAnswersAndEqualsItself) {
     EXPECT_GE(measures.at("right").at("value"), cell.at("task") == "needle" ? 0.7 : 0.6) << cell;
   }
   EXPECT_EQ(full, 5u) << "prose, and two views of two tasks";
+}
+
+// What a line of tasks_bands.txt is about.
+std::string arm_name(const json& arm) {
+  const std::string view = arm.at("view").is_null() ? "-" : arm.at("view").get<std::string>();
+  return arm.at("task").get<std::string>() + " " + view + " " + arm.at("policy").get<std::string>();
+}
+
+// Deterministic mode gives the same numbers on every machine that has the kernels; the bands leave
+// room for a policy that changes a little, not for one that breaks.
+TEST(EvalTasks, QualityStaysInItsRecordedBands) {
+  QUIRE_NEED(test::real_model(test::kSmolLm));
+  const json report =
+      parsed(quire({"eval", "tasks", "-m", test::real_model(test::kSmolLm), "--quick", "--json",
+                    "-t", std::to_string(test::test_threads())}));
+  EXPECT_TRUE(report.at("checks").at(0).at("pass")) << report.at("checks").at(0);
+  std::map<std::string, json> arms;
+  for (const json& arm : report.at("arms")) arms[arm_name(arm)] = arm;
+
+  std::ifstream bands("test/cli/tasks_bands.txt");
+  std::size_t checked = 0;
+  for (std::string line; std::getline(bands, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    std::string task, view, policy, measure;
+    double low = 0, high = 0;
+    ASSERT_TRUE(words >> task >> view >> policy >> measure >> low >> high) << line;
+    const auto arm = arms.find(task + " " + view + " " + policy);
+    ASSERT_NE(arm, arms.end()) << line;
+    const double value = arm->second.at(measure);
+    EXPECT_GE(value, low) << line;
+    EXPECT_LE(value, high) << line;
+    ++checked;
+  }
+  EXPECT_GE(checked, arms.size()) << "every arm has a band";
 }
 
 TEST(EvalPaged, TheFullCacheEqualsItselfAndEveryPartIsMeasured) {

@@ -168,7 +168,7 @@ TEST_F(PoliciesEval, ThePageHasAPlotForEveryTableAndACsvLineForEveryMeasure) {
     return std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   };
   const std::string page = text_of("policies.md");
-  for (const char* name : {"prose-8-kl", "needle-blind-8-log_p", "json-aware-8-right"}) {
+  for (const char* name : {"prose-8-kl", "needle-blind-8-log_p", "json-aware-8-retained"}) {
     EXPECT_NE(page.find("plots/" + std::string(name) + ".svg"), std::string::npos) << name;
     EXPECT_TRUE(text_of("plots/" + std::string(name) + ".svg").starts_with("<svg ")) << name;
   }

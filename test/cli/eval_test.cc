@@ -1,0 +1,97 @@
+// Goal: `quire eval tasks` takes files and gates, goes on after a log, and says what is wrong with
+// a file. Method: the built program with a tiny random model; its JSON is read.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace quire {
+namespace {
+
+using nlohmann::json;
+using test::contains;
+using test::folder;
+using test::quire;
+using test::Ran;
+
+std::vector<std::string> arguments(std::vector<std::string> more) {
+  std::vector<std::string> all = {"eval",
+                                  "tasks",
+                                  "-m",
+                                  test::tiny_model(2048),
+                                  "-t",
+                                  "1",
+                                  "--json",
+                                  "--policies",
+                                  "h2o",
+                                  "--keep",
+                                  "50%",
+                                  "--seeds",
+                                  "1",
+                                  "--tokens",
+                                  "160",
+                                  "--recent",
+                                  "16",
+                                  "--questions",
+                                  "2",
+                                  "--text",
+                                  folder().file("prose.txt")};
+  std::string text;
+  for (int i = 0; i < 80; ++i) text += "the inn had a thin hen. ";
+  folder().write("prose.txt", text);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+json parsed(const Ran& ran) {
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  return json::parse(ran.out, nullptr, false);
+}
+
+TEST(EvalTasks, AFileOfQuestionsIsMeasuredAlone) {
+  const std::string data = folder().write(
+      "mine.jsonl",
+      R"({"document": "the hen is in the inn. the thin hen eats.", "questions": )"
+      R"([{"prompt": "the hen is in", "answer": " the inn"}, {"prompt": "the thin hen", )"
+      R"("answer": " eats"}]})"
+      "\n");
+  const json report = parsed(quire(arguments({"--data", data})));
+  std::size_t full = 0;
+  for (const json& arm : report.at("arms")) {
+    EXPECT_EQ(arm.at("task"), "data");
+    EXPECT_EQ(arm.at("n"), 2);
+    if (arm.at("policy") != "full") continue;
+    ++full;
+    EXPECT_EQ(arm.at("kl"), 0);
+    EXPECT_EQ(arm.at("harm"), 0);
+  }
+  EXPECT_EQ(full, 3u) << "blind, aware, second";
+}
+
+TEST(EvalTasks, AFaultInAFileIsNamed) {
+  const std::string data = folder().write("bad.jsonl", "{\"document\": \"d\", \"questions\": 3}\n");
+  const Ran ran = quire(arguments({"--data", data}));
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_TRUE(contains(ran.err, "bad.jsonl:1: field questions is not a list")) << ran.err;
+  EXPECT_EQ(quire(arguments({"--data", folder().file("none.jsonl")})).status, 1);
+}
+
+TEST(EvalTasks, TheSameCommandGoesOnAndOtherGatesNeedNoNewMeasurement) {
+  const std::string log = folder().file("tasks.jsonl");
+  const json first =
+      parsed(quire(arguments({"--tasks", "json,single", "--blind-only", "-o", log})));
+  const std::string lines = test::read_file(log);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3) << "settings, and an input each";
+  const json gated = parsed(quire(
+      arguments({"--tasks", "json,single", "--blind-only", "-o", log, "--gates", "open,closed"})));
+  EXPECT_EQ(test::read_file(log), lines);
+  std::size_t closed = 0;
+  for (const json& arm : gated.at("arms")) closed += arm.at("gate") == "closed" ? 1 : 0;
+  EXPECT_EQ(gated.at("arms").size(), first.at("arms").size() + closed);
+  EXPECT_GT(closed, 0u);
+}
+
+}  // namespace
+}  // namespace quire
