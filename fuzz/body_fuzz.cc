@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kMost = 1 << 16;
 
-void read(const nlohmann::json& object, quire::serve::Endpoint endpoint) {
+void read(const quire::serve::Json& object, quire::serve::Endpoint endpoint) {
   quire::serve::Body body{.endpoint = endpoint};
   const quire::Status status = quire::serve::read_body(object, body);
-  if (status.ok() && body.messages.empty() && endpoint == quire::serve::Endpoint::kChat)
+  if (status.ok() && body.chat.messages.empty() && endpoint == quire::serve::Endpoint::kChat)
     std::abort();
   if (status.ok() && body.request.options.max_tokens > 1u << 24) std::abort();
 }
@@ -25,7 +25,7 @@ void read(const nlohmann::json& object, quire::serve::Endpoint endpoint) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const quire::Result<nlohmann::json> object = quire::serve::parse_json(text, kMost);
+  const quire::Result<quire::serve::Json> object = quire::serve::parse_json(text, kMost);
   if (!object.ok()) return 0;
   read(*object, quire::serve::Endpoint::kChat);
   read(*object, quire::serve::Endpoint::kCompletions);

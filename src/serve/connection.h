@@ -53,7 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> stream(const Question& question, Endpoint endpoint);
   Task<bool> on_text_thread(const std::function<void()>& work);
   std::shared_ptr<AnswerPipe> ask(Question& question);
-  AnswerHead answer_head(Endpoint endpoint);
+  AnswerHead answer_head(const Question& question, Endpoint endpoint);
   void note(const AnswerEvents::Piece& piece);
   std::optional<Reply> fault_of(const AnswerPipe::Taken& taken, bool one) const;
   Framing framing() const;

@@ -82,14 +82,15 @@ Connection::Task<void> Connection::answer_of_text(Route route) {
 
 // --- completions ---
 
-AnswerHead Connection::answer_head(Endpoint endpoint) {
+AnswerHead Connection::answer_head(const Question& question, Endpoint endpoint) {
   char id[32];
   std::snprintf(id, sizeof(id), "%016llx", static_cast<unsigned long long>(service_.random()));
   return {.endpoint = endpoint,
           .id = id,
           .model = service_.facts().model,
           .created = static_cast<std::int64_t>(std::time(nullptr)),
-          .fingerprint = "quire-" + service_.facts().version};
+          .fingerprint = "quire-" + service_.facts().version,
+          .reader = question.reader};
 }
 
 std::shared_ptr<AnswerPipe> Connection::ask(Question& question) {
@@ -191,7 +192,7 @@ Connection::Task<void> Connection::collect(const Question& question, Endpoint en
     }
     if (!reply && taken.done) {
       reply.emplace();
-      reply->body = dump(completion_json(answer_head(endpoint), choices));
+      reply->body = dump(completion_json(answer_head(question, endpoint), choices));
     }
     if (!reply) co_await wakeup_.wait(kLong);
   }
@@ -200,7 +201,7 @@ Connection::Task<void> Connection::collect(const Question& question, Endpoint en
 
 Connection::Task<void> Connection::stream(const Question& question, Endpoint endpoint) {
   const std::size_t count = pipe_->progress().size();
-  AnswerEvents events(answer_head(endpoint), static_cast<std::uint32_t>(count),
+  AnswerEvents events(answer_head(question, endpoint), static_cast<std::uint32_t>(count),
                       question.include_usage, question.logprobs);
   const Reply head = stream_head();
   if (reader_->head().http_1_0) keep_alive_ = false;

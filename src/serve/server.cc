@@ -227,12 +227,11 @@ Result<tcp::endpoint> endpoint_of(const ServerOptions& options) {
 
 // Whether chats can be had: kUnsupported when the file's template is one libllama does not know.
 Result<bool> has_chat(const model::Model& model) {
-  const std::pair<std::string, std::string> message("user", "hello");
-  const Result<std::string> text = model.chat({&message, 1});
-  if (text.ok()) return true;
-  if (text.status().code() == Code::kNotFound) return false;
+  const Result<const model::ChatTemplate*> form = model::chat_template_of(model);
+  if (form.ok()) return true;
+  if (form.status().code() == Code::kNotFound) return false;
   return Status(Code::kUnsupported,
-                text.status().message() + "; choose a known one: --chat-template NAME");
+                form.status().message() + "; choose a known one: --chat-template NAME");
 }
 
 Result<Facts> facts_of(const model::Model& model, const Cache& cache,
