@@ -87,6 +87,10 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return different == 0;
 }
 
+std::string_view key_of(const Head& head) {
+  return head.authorization.empty() ? std::string_view(head.api_key) : bearer(head.authorization);
+}
+
 std::string host_name(std::string_view host) {
   std::string_view name = host;
   if (host.starts_with('[')) {
@@ -106,6 +110,14 @@ std::string host_name(std::string_view host) {
   return port ? lower(name) : std::string();
 }
 
+std::size_t key_index(const Access& access, const Head& head) {
+  std::size_t index = 0;
+  for (std::size_t i = 0; i < access.keys.size(); ++i) {
+    if (equal_in_constant_time(access.keys[i], key_of(head))) index = i;
+  }
+  return index;
+}
+
 std::optional<Reply> refuse_access(const Access& access, const Head& head, bool open) {
   if (!head.host && !head.http_1_0) return error_reply(400, "no Host header", "missing_host");
   if (head.host && !host_passes(access, host_name(*head.host))) {
@@ -118,8 +130,7 @@ std::optional<Reply> refuse_access(const Access& access, const Head& head, bool 
                        "origin_not_allowed");
   }
   if (open || access.keys.empty()) return {};
-  const std::string_view given =
-      head.authorization.empty() ? std::string_view(head.api_key) : bearer(head.authorization);
+  const std::string_view given = key_of(head);
   if (!given.empty() && key_passes(access, given)) return {};
   Reply reply = error_reply(
       401,

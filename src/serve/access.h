@@ -26,8 +26,14 @@ Result<std::vector<std::string>> parse_keys(std::string_view text);
 // Whether the two are equal, in a time that depends on their lengths alone.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
+// The key that a request brought; empty: none.
+std::string_view key_of(const Head& head);
+
 // "name:8080", "[::1]" -> the name, in small letters; empty: it is none.
 std::string host_name(std::string_view host);
+
+// Which of the keys a request that is let in came with; 0 where there are none.
+std::size_t key_index(const Access& access, const Head& head);
 
 // Why the request is not let in; `open`: the route needs no key.
 std::optional<Reply> refuse_access(const Access& access, const Head& head, bool open);

@@ -131,10 +131,15 @@ Connection::Task<void> Connection::complete(Endpoint endpoint) {
     understood->refusal = accepted ? busy_reply("the server is going down", "draining")
                                    : busy_reply("too many requests", "busy");
   }
+  if (understood->question && over_token_rate(*understood->question)) {
+    understood->question.reset();
+    understood->refusal = refusal_;
+  }
   if (understood->question) {
     pipe_ = ask(*understood->question);
     if (pipe_ == nullptr) {
       service_.metrics().rejected();
+      settle(*understood->question);
       understood->question.reset();
       understood->refusal = busy_reply("so many answers wait already", "queue_full");
     }
@@ -152,6 +157,7 @@ Connection::Task<void> Connection::complete(Endpoint endpoint) {
   }
   if (lost()) service_.metrics().disconnected();
   pipe_->cancel();
+  settle(*understood->question);
   pipe_.reset();
   co_await stop_watching();
 }

@@ -280,6 +280,7 @@ Result<std::unique_ptr<Server>> Server::open(model::Model& model, Cache& cache,
                                               .clock = options.clock},
                                    .stall_seconds = options.stall_seconds,
                                    .vllm_names = options.vllm_names,
+                                   .rate = options.rate,
                                    .log = options.log};
   service_options.access.remote = !endpoint->address().is_loopback();
   Result<std::unique_ptr<Service>> service =

@@ -93,6 +93,8 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"bench", "-m", "x", "--chunk", "513"}, "--chunk: \"513\" is not a number from 1 to 512"},
       {{"bench", "-m", "x", "--kv-type", "q8"}, "--kv-type"},
       {{"bench", "-m", "x", "--policy", "none"}, "--policy: no policy \"none\""},
+      {{"serve", "-m", "x", "--rate-limit", "often"}, "--rate-limit: \"often\" is not a rate"},
+      {{"serve", "-m", "x", "--token-rate-limit", "0"}, "--token-rate-limit: \"0\" is not a rate"},
       {{"eval"}, "subcommand is required"},
       {{"eval", "policies"}, "--model is required"},
       {{"eval", "policies", "-m", "x", "--policies", "h2o,best"}, "--policies: no policy \"best\""},
