@@ -13,6 +13,7 @@ Command add_batch(CLI::App& app);
 Command add_serve(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_policies(CLI::App& app);
+Command add_matrix(CLI::App& app);
 Command add_demo(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_bench_serve(CLI::App& app);

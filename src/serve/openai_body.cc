@@ -246,6 +246,12 @@ Status check_pairs(const json& object, const Body& body) {
 
 }  // namespace
 
+std::vector<const char*> body_fields() {
+  std::vector<const char*> names;
+  for (const Field& field : kFields) names.push_back(field.name);
+  return names;
+}
+
 Status read_body(const json& object, Body& body) {
   if (!object.is_object()) return refuse_field("body", shown(object) + " is not an object");
   for (const auto& [key, value] : object.items()) {

@@ -41,6 +41,9 @@ struct Body {
   bool formed() const { return chat.json_object || !chat.json_schema.empty(); }
 };
 
+// The names of every field there is, of both endpoints.
+std::vector<const char*> body_fields();
+
 // Reads every field into `body`.  kInvalidArgument: "FIELD: why"; a field that is not supported is
 // refused, unless its value is the one that means nothing.
 Status read_body(const Json& object, Body& body);
