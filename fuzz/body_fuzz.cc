@@ -1,5 +1,5 @@
 // Reads arbitrary bytes as both kinds of bodies: a request whose numbers are in range, or a
-// refusal, never a crash.
+// refusal, never a crash; and the tools of a chat.  Seeds: fuzz/seeds.
 //
 //   build/fuzz/fuzz/quire_body_fuzz -max_len=4096 -max_total_time=60
 
@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "model/chat_tools.h"
 #include "serve/openai_body.h"
 
 namespace {
@@ -19,6 +20,10 @@ void read(const quire::serve::Json& object, quire::serve::Endpoint endpoint) {
   if (status.ok() && body.chat.messages.empty() && endpoint == quire::serve::Endpoint::kChat)
     std::abort();
   if (status.ok() && body.request.options.max_tokens > 1u << 24) std::abort();
+  if (!status.ok()) return;
+  const quire::Result<quire::model::ChatTools> tools = quire::model::read_tools(body.chat);
+  if (!tools.ok() && quire::serve::field_of(tools.status()).empty()) std::abort();
+  if (tools.ok() && tools->called.size() > tools->shown.size()) std::abort();
 }
 
 }  // namespace
