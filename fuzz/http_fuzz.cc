@@ -70,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (whole.stage == Stage::kWhole) {
     const auto object = parse_json(whole.body, limits.body_bytes);
     Body body;
-    if (object.ok() && read_body(*object, body).ok() && body.messages.empty()) std::abort();
+    if (object.ok() && read_body(*object, body).ok() && body.chat.messages.empty()) std::abort();
   }
   return 0;
 }

@@ -59,7 +59,7 @@ class Batch {
   std::string id_of(std::size_t i) const { return "batch_req_" + std::to_string(input_.number(i)); }
   void feed(engine::Engine& loop);
   void ask(engine::Engine& loop, std::size_t i);
-  void answered(std::size_t i, serve::Endpoint endpoint, const engine::Answer& answer);
+  void answered(std::size_t i, serve::AnswerHead head, const engine::Answer& answer);
   void refused(std::size_t i, const Status& status, const std::string& field);
   void respond(std::size_t i, int http, json body);
   void write(std::size_t i, json response, json error);
@@ -107,24 +107,24 @@ void Batch::ask(engine::Engine& loop, std::size_t i) {
   if (Status status = serve::render(*engine_.model, body); !status.ok()) {
     return refused(i, status, serve::field_of(status));
   }
-  const serve::Endpoint endpoint = body.endpoint;
-  body.request.on_done = [this, i, endpoint](engine::RequestId, const engine::Answer& answer) {
-    answered(i, endpoint, answer);
+  const serve::AnswerHead head{.endpoint = body.endpoint,
+                               .id = id_of(i),
+                               .model = engine_.model->info().name,
+                               .reader = body.reader};
+  body.request.on_done = [this, i, head](engine::RequestId, const engine::Answer& answer) {
+    answered(i, head, answer);
   };
   const Result<engine::RequestId> id = loop.submit(std::move(body.request));
   if (!id.ok()) refused(i, id.status(), {});
 }
 
-void Batch::answered(std::size_t i, serve::Endpoint endpoint, const engine::Answer& answer) {
+void Batch::answered(std::size_t i, serve::AnswerHead head, const engine::Answer& answer) {
   if (answer.finish == engine::Finish::kCancelled) return;  // it is done again next time
   if (answer.finish == engine::Finish::kError) return refused(i, answer.error, {});
   ++answered_;
   prompt_tokens_ += answer.prompt_tokens;
   completion_tokens_ += answer.completion_tokens;
-  const serve::AnswerHead head{.endpoint = endpoint,
-                               .id = id_of(i),
-                               .model = engine_.model->info().name,
-                               .created = static_cast<std::int64_t>(std::time(nullptr))};
+  head.created = static_cast<std::int64_t>(std::time(nullptr));
   const serve::Choice choice{.answer = answer};
   respond(i, 200, serve::completion_json(head, {&choice, 1}));
 }

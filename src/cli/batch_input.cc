@@ -10,7 +10,7 @@
 namespace quire::cli {
 namespace {
 
-using nlohmann::json;
+using json = serve::Json;
 
 constexpr std::size_t kLineMost = std::size_t{16} << 20;
 constexpr std::size_t kIdMost = 512;

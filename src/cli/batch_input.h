@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace quire::cli {
 struct BatchLine {
   std::string custom_id;
   serve::Endpoint endpoint = serve::Endpoint::kChat;
-  nlohmann::json body;
+  serve::Json body;
 };
 
 class BatchInput {
@@ -40,7 +39,7 @@ class BatchInput {
     std::string custom_id;
   };
 
-  Result<nlohmann::json> parse(const Line& line);
+  Result<serve::Json> parse(const Line& line);
 
   std::string path_;
   std::ifstream file_;

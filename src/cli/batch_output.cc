@@ -18,7 +18,7 @@
 namespace quire::cli {
 namespace {
 
-using nlohmann::json;
+using json = serve::Json;
 
 constexpr std::size_t kLineMost = std::size_t{256} << 20;
 

@@ -56,6 +56,7 @@ int program(int argc, char** argv) {
       {app.add_subcommand("policies", "The eviction policies and their options"), add_policies},
       {app.add_subcommand("roles", "Keys, values and the like in a text, as policies see them"),
        add_roles},
+      {app.add_subcommand("matrix", "What works together, and what is refused"), add_matrix},
       {app.add_subcommand("demo", "One question, with the full cache and with a quarter of it"),
        add_demo},
       {app.add_subcommand("bench", "Speed, alone or in pairs with libllama"), add_bench},

@@ -14,6 +14,7 @@ Command add_serve(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_policies(CLI::App& app);
 Command add_roles(CLI::App& app);
+Command add_matrix(CLI::App& app);
 Command add_demo(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_bench_serve(CLI::App& app);

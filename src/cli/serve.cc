@@ -27,7 +27,7 @@ struct ServerFlags {
   std::uint32_t port = 8080, max_waiting = 512;
   std::uint32_t connections = serve::Limits().connections;
   std::uint32_t drain_seconds = 30, stall_seconds = 120;
-  std::string key_file, metrics_alias, max_body = "8MiB";
+  std::string key_file, metrics_alias, max_body = "8MiB", rate, token_rate;
 };
 
 void add_network_flags(CLI::App& app, ServerFlags& flags) {
@@ -75,6 +75,21 @@ void add_work_flags(CLI::App& app, ServerFlags& flags) {
              "Without progress for so long, /ready says 503");
 }
 
+void add_rate_flags(CLI::App& app, ServerFlags& flags) {
+  const auto is_rate = [](const std::string& text) {
+    const Result<std::uint32_t> rate = serve::parse_rate(text);
+    return rate.ok() ? std::string() : rate.status().message();
+  };
+  app.add_option("--rate-limit", flags.rate,
+                 "Requests of one key, at most; others get 429. Without keys: of all together")
+      ->type_name("N/min")
+      ->check(is_rate);
+  app.add_option("--token-rate-limit", flags.token_rate,
+                 "Tokens of one key, prompts and answers together, likewise")
+      ->type_name("N/min")
+      ->check(is_rate);
+}
+
 // As many descriptors as the system allows, up to one a connection and a few for files.
 void allow_descriptors(std::uint32_t connections) {
   rlimit limit{};
@@ -107,6 +122,8 @@ Result<serve::ServerOptions> server_options(const ServerFlags& flags) {
   options.drain_seconds = flags.drain_seconds;
   options.stall_seconds = flags.stall_seconds;
   options.vllm_names = flags.metrics_alias == "vllm";
+  if (!flags.rate.empty()) options.rate.requests = *serve::parse_rate(flags.rate);
+  if (!flags.token_rate.empty()) options.rate.tokens = *serve::parse_rate(flags.token_rate);
   options.signals = true;
   if (!flags.answers.quiet) {
     options.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
@@ -152,6 +169,7 @@ Command add_serve(CLI::App& app) {
   add_model_flag(app, answers.engine)->required();
   add_network_flags(app, *flags);
   add_work_flags(app, *flags);
+  add_rate_flags(app, *flags);
   add_cache_flags(app, answers.engine);
   add_template_flag(app, answers.engine);
   add_policy_flags(app, answers);

@@ -155,12 +155,27 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::open(const Model& model,
   return open_known_form(*loaded, form);
 }
 
-Result<std::string> GgufModel::chat(
-    std::span<const std::pair<std::string, std::string>> messages) const {
+Result<const ChatTemplate*> GgufModel::chat_template() const {
   std::call_once(chat_once_, [this] { chat_.emplace(ChatTemplate::open(*this, {})); });
   if (!chat_->ok()) return chat_->status();
+  const ChatTemplate* form = (**chat_).get();
+  return form;
+}
+
+Result<const ChatTemplate*> chat_template_of(const Model& model) {
+  const auto* loaded = dynamic_cast<const GgufModel*>(&model);
+  if (loaded == nullptr) {
+    return Status(Code::kNotFound, "the model has no file, and so no chat template");
+  }
+  return loaded->chat_template();
+}
+
+Result<std::string> GgufModel::chat(
+    std::span<const std::pair<std::string, std::string>> messages) const {
+  const Result<const ChatTemplate*> form = chat_template();
+  if (!form.ok()) return form.status();
   Result<ChatPrompt> prompt =
-      (**chat_)->apply({.messages = chat_messages(messages), .split_reasoning = false});
+      (*form)->apply({.messages = chat_messages(messages), .split_reasoning = false});
   if (!prompt.ok()) return prompt.status();
   return std::move(prompt->text);
 }

@@ -19,6 +19,7 @@
 
 namespace quire::model {
 
+// kRequired: calls and nothing else, but for what the model thinks first.
 enum class ToolChoice : std::uint8_t { kAuto, kNone, kRequired };
 
 // Fields are JSON text as OpenAI's chat completions have them; at most kMaxRequestBytes in all.
@@ -60,6 +61,8 @@ class AnswerReader {
   // successive results then only grow, but for a tool call's name and arguments, which may be held
   // back.  kInvalidArgument: the text is not of the form the prompt asked for.
   virtual Result<ChatAnswer> read(std::string_view text, bool partial) const = 0;
+  // Whether any text is content, all of it.
+  virtual bool plain() const { return false; }
 };
 
 struct ChatPrompt {
@@ -94,6 +97,10 @@ class ChatTemplate {
   virtual const std::string& source() const = 0;  // Jinja text, or the known name
   virtual bool takes_tools() const = 0;           // its form shows tools to the model
 };
+
+// The template of the model's file, or ModelOptions::chat_template: opened at the first call, and
+// as long as the model lives.  As ChatTemplate::open(); any thread.
+Result<const ChatTemplate*> chat_template_of(const Model& model);
 
 // (role, text) pairs as ChatRequest::messages; bytes that are no UTF-8 become U+FFFD.
 std::string chat_messages(std::span<const std::pair<std::string, std::string>> messages);

@@ -48,6 +48,7 @@ class PlainReader final : public AnswerReader {
   Result<ChatAnswer> read(std::string_view text, bool) const override {
     return ChatAnswer{.content = std::string(text)};
   }
+  bool plain() const override { return true; }
 };
 
 common_chat_tool_choice choice_of(ToolChoice choice) {
@@ -90,6 +91,7 @@ class JinjaForm final : public ChatTemplate {
                                          const Json& tools) const;
   void finish(const ChatRequest& request, const Inputs& inputs, common_chat_params params,
               ChatPrompt& prompt) const;
+  void bind_to_calls(common_chat_templates_inputs inputs, ChatPrompt& prompt) const;
   Status probe();
 
   const GgufModel& model_;
@@ -223,6 +225,9 @@ Result<ChatPrompt> JinjaForm::apply(const ChatRequest& request) const {
       params.prompt = text;
     }
     finish(request, *inputs, std::move(params), prompt);
+    if (may_call && request.tool_choice == ToolChoice::kRequired && !splits_) {
+      bind_to_calls(inputs_of(request, *inputs, tools.called), prompt);
+    }
   });
   if (!status.ok()) return status;
   prompt.tokens = prompt_tokens(model_, prompt.text);
@@ -271,6 +276,36 @@ void JinjaForm::finish(const ChatRequest& request, const Inputs& inputs, common_
   } else {
     prompt.reader = std::make_shared<PlainReader>();
   }
+}
+
+// Of a grammar's rules, the one it begins with; begin: npos where there is none.
+struct Root {
+  std::size_t begin = 0, size = 0;
+  explicit Root(const std::string& grammar) {
+    const std::string name = "root ::= ";
+    begin = grammar.starts_with(name) ? 0 : grammar.find("\n" + name);
+    if (begin == std::string::npos) return;
+    begin = grammar.find(name, begin) + name.size();
+    size = std::min(grammar.find('\n', begin), grammar.size()) - begin;
+  }
+};
+
+// llama.cpp's grammar of a required call lets any text come before it, which a weak model may never
+// end.  Where a model does not think before it speaks, it may as well begin with the rule that its
+// grammar of an unforced call begins with: a choice where calls stand in brackets of theirs.
+void JinjaForm::bind_to_calls(common_chat_templates_inputs inputs, ChatPrompt& prompt) const {
+  inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_AUTO;
+  const common_chat_params params = common_chat_templates_apply(forms_.get(), inputs);
+  const Root root(prompt.grammar), unforced(params.grammar);
+  if (!params.grammar_lazy || root.begin == std::string::npos ||
+      unforced.begin == std::string::npos) {
+    return;
+  }
+  std::string rule = params.grammar.substr(unforced.begin, unforced.size);
+  if (rule.find("tool-calls") != std::string::npos) rule = "tool-calls";
+  if (prompt.grammar.find("\n" + rule + " ::= ") == std::string::npos) return;
+  prompt.grammar.replace(root.begin, root.size, rule);
+  prompt.grammar_start = {};
 }
 
 }  // namespace

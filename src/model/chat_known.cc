@@ -25,6 +25,7 @@ class PlainReader final : public AnswerReader {
   Result<ChatAnswer> read(std::string_view text, bool) const override {
     return ChatAnswer{.content = std::string(text)};
   }
+  bool plain() const override { return true; }
 };
 
 class KnownForm final : public ChatTemplate {

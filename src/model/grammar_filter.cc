@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "llama.h"
+#include "model/gbnf.h"
 
 namespace quire::model {
 namespace {
@@ -82,6 +83,10 @@ Result<std::unique_ptr<GrammarFilter>> GrammarFilter::create(const Text& text,
   if (start.lazy && start.words.empty() && start.patterns.empty()) {
     return Status(Code::kInvalidArgument, "grammar: lazy, and nothing begins it");
   }
+  const auto is_token = [&](std::string_view token) {
+    return text.tokenize(token, false, true).size() == 1;
+  };
+  if (Status status = check_gbnf(grammar, kOurGbnf, is_token); !status.ok()) return status;
   std::vector<std::string> patterns = start.patterns;
   for (const std::string& word : start.words) {
     if (word.empty()) return Status(Code::kInvalidArgument, "grammar: an empty word begins it");

@@ -1,6 +1,7 @@
 #include "model/json_text.h"
 
 #include <algorithm>
+#include <array>
 
 namespace quire::model {
 namespace {
@@ -9,8 +10,10 @@ constexpr std::size_t kBriefBytes = 300;
 
 }  // namespace
 
-std::size_t json_depth(std::string_view text) {
-  std::size_t depth = 0, deepest = 0;
+JsonEffort json_effort(std::string_view text) {
+  JsonEffort effort;
+  std::size_t depth = 0;
+  std::array<std::size_t, kMaxJsonDepth + 1> members{};  // [depth]
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -20,12 +23,15 @@ std::size_t json_depth(std::string_view text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
+      effort.depth = std::max(effort.depth, ++depth);
+      if (depth < members.size()) members[depth] = 0;
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
+    } else if (c == ':' && depth < members.size()) {
+      effort.looks += members[depth]++;
     }
   }
-  return deepest;
+  return effort;
 }
 
 Result<Json> read_json(std::string_view text, const std::string& field, std::size_t most_bytes) {
@@ -35,9 +41,11 @@ Result<Json> read_json(std::string_view text, const std::string& field, std::siz
   if (text.size() > most_bytes) {
     return refuse(std::to_string(text.size()) + " bytes; at most " + std::to_string(most_bytes));
   }
-  if (json_depth(text) > kMaxJsonDepth) {
+  const JsonEffort effort = json_effort(text);
+  if (effort.depth > kMaxJsonDepth) {
     return refuse("nested more than " + std::to_string(kMaxJsonDepth) + " deep");
   }
+  if (effort.looks > kMaxJsonLooks) return refuse("objects of too many members");
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return refuse("not JSON");
   return json;

@@ -33,6 +33,7 @@ class GgufModel final : public Model {
     return text_->piece(token, special);
   }
   bool is_end(Token token) const override { return text_->is_end(token); }
+  Result<const ChatTemplate*> chat_template() const;
   Result<std::string> chat(
       std::span<const std::pair<std::string, std::string>> messages) const override;
   void pause() override { threads_.pause(); }
@@ -68,7 +69,7 @@ class GgufModel final : public Model {
   std::vector<std::int32_t> tokens_, positions_;
   std::vector<WantedRow> wanted_;
 
-  mutable std::once_flag chat_once_;  // the template of chat(), from the first call on
+  mutable std::once_flag chat_once_;  // from the first call on
   mutable std::optional<Result<std::unique_ptr<ChatTemplate>>> chat_;
 };
 

@@ -8,6 +8,7 @@
 #include "llama-cpp.h"
 #include "llama.h"
 #include "model/bounded.h"
+#include "model/gbnf.h"
 #include "model/text.h"
 #endif
 
@@ -29,6 +30,9 @@ Result<std::string> grammar_of_schema(std::string_view schema) {
   Status status = bounded("schema", effort, [&] {
     grammar = json_schema_to_grammar(common_json::parse(plain->dump()), true);
     // Compiled once here, so that a grammar which libllama refuses is refused now.
+    if (Status checked = check_gbnf(grammar, kOurGbnf); !checked.ok()) {
+      throw std::invalid_argument(checked.message());
+    }
     silence_libraries();
     (void)take_library_error();
     const llama_sampler_ptr compiled(llama_sampler_init_grammar(nullptr, grammar.c_str(), "root"));

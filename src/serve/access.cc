@@ -110,6 +110,14 @@ std::string host_name(std::string_view host) {
   return port ? lower(name) : std::string();
 }
 
+std::size_t key_index(const Access& access, const Head& head) {
+  std::size_t index = 0;
+  for (std::size_t i = 0; i < access.keys.size(); ++i) {
+    if (equal_in_constant_time(access.keys[i], key_of(head))) index = i;
+  }
+  return index;
+}
+
 std::optional<Reply> refuse_access(const Access& access, const Head& head, bool open) {
   if (!head.host && !head.http_1_0) return error_reply(400, "no Host header", "missing_host");
   if (head.host && !host_passes(access, host_name(*head.host))) {

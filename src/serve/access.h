@@ -32,6 +32,9 @@ std::string_view key_of(const Head& head);
 // "name:8080", "[::1]" -> the name, in small letters; empty: it is none.
 std::string host_name(std::string_view host);
 
+// Which of the keys a request that is let in came with; 0 where there are none.
+std::size_t key_index(const Access& access, const Head& head);
+
 // Why the request is not let in; `open`: the route needs no key.
 std::optional<Reply> refuse_access(const Access& access, const Head& head, bool open);
 

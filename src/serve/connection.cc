@@ -156,6 +156,7 @@ Connection::Task<bool> Connection::exchange() {
   reader_ = std::make_unique<RequestReader>(service_.limits());
   entry_ = {};
   refusal_ = {};
+  rate_fields_.clear();
   const Got got = co_await read_request();
   if (got == Got::kNothing) co_return false;
   const double begin = engine::steady_seconds();
@@ -167,7 +168,7 @@ Connection::Task<bool> Connection::exchange() {
   entry_.request_id = request_id(head.request_id, service_.random());
   entry_.method = head.method;
   entry_.path = head.path;
-  if (got == Got::kRefused) {
+  if (got == Got::kRefused || over_rate()) {
     co_await respond(refusal_);
   } else {
     const Route route = find_route(head.method, head.path).entry->route;
@@ -248,12 +249,50 @@ Connection::Task<Connection::Got> Connection::read_request() {
   }
 }
 
+// --- the rate limit: of what is computed, by key ---
+
+// True: refusal_ says so.
+bool Connection::judge(const RateLimiter::Verdict& verdict) {
+  rate_fields_ = rate_fields(verdict);
+  if (verdict.over == nullptr) return false;
+  refusal_ = over_rate_reply(verdict);
+  return true;
+}
+
+bool Connection::over_rate() {
+  const Head& head = reader_->head();
+  if (service_.rates() == nullptr || head.method != "POST") return false;
+  key_ = service_.key_index(head);
+  return judge(service_.rates()->ask(key_, engine::steady_seconds()));
+}
+
+bool Connection::over_token_rate(const Question& question) {
+  if (service_.rates() == nullptr) return false;
+  reserved_tokens_ = question.prompt_tokens;
+  for (const engine::Request& request : question.requests) {
+    reserved_tokens_ += request.options.max_tokens;
+  }
+  return judge(service_.rates()->reserve(key_, reserved_tokens_, engine::steady_seconds()));
+}
+
+// What was set aside and not used is there again.
+void Connection::settle(const Question& question) {
+  if (service_.rates() == nullptr) return;
+  std::uint64_t used = 0;
+  if (pipe_ != nullptr) {
+    used = question.prompt_tokens;
+    for (const AnswerPipe::Progress& answer : pipe_->progress()) used += answer.completion_tokens;
+  }
+  service_.rates()->settle(key_, reserved_tokens_, used, engine::steady_seconds());
+}
+
 Framing Connection::framing() const {
   const Head& head = reader_->head();
   return {.http_1_0 = head.http_1_0,
           .keep_alive = keep_alive_,
           .head_only = head.method == "HEAD",
-          .request_id = entry_.request_id};
+          .request_id = entry_.request_id,
+          .more_fields = rate_fields_};
 }
 
 Connection::Task<void> Connection::respond(const Reply& reply) {

@@ -40,6 +40,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> exchange();  // one request; false: no other after it
   Task<Got> read_request();
   bool refused_head();
+  bool over_rate();
+  bool over_token_rate(const Question& question);
+  bool judge(const RateLimiter::Verdict& verdict);
+  void settle(const Question& question);
   Task<bool> more();
   bool take_bytes();
   Task<bool> write(const std::string& text);
@@ -53,7 +57,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<void> stream(const Question& question, Endpoint endpoint);
   Task<bool> on_text_thread(const std::function<void()>& work);
   std::shared_ptr<AnswerPipe> ask(Question& question);
-  AnswerHead answer_head(Endpoint endpoint);
+  AnswerHead answer_head(const Question& question, Endpoint endpoint);
   void note(const AnswerEvents::Piece& piece);
   std::optional<Reply> fault_of(const AnswerPipe::Taken& taken, bool one) const;
   Framing framing() const;
@@ -81,6 +85,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Reply refusal_;
   bool keep_alive_ = true;
   std::size_t reserved_ = 0;  // bytes of its body
+  std::size_t key_ = 0;       // for the rate limit, which set aside so many tokens
+  std::uint64_t reserved_tokens_ = 0;
+  std::string rate_fields_;  // of its reply
   LogEntry entry_;
   std::shared_ptr<AnswerPipe> pipe_;
 };

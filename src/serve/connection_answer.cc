@@ -82,14 +82,15 @@ Connection::Task<void> Connection::answer_of_text(Route route) {
 
 // --- completions ---
 
-AnswerHead Connection::answer_head(Endpoint endpoint) {
+AnswerHead Connection::answer_head(const Question& question, Endpoint endpoint) {
   char id[32];
   std::snprintf(id, sizeof(id), "%016llx", static_cast<unsigned long long>(service_.random()));
   return {.endpoint = endpoint,
           .id = id,
           .model = service_.facts().model,
           .created = static_cast<std::int64_t>(std::time(nullptr)),
-          .fingerprint = "quire-" + service_.facts().version};
+          .fingerprint = "quire-" + service_.facts().version,
+          .reader = question.reader};
 }
 
 std::shared_ptr<AnswerPipe> Connection::ask(Question& question) {
@@ -131,10 +132,15 @@ Connection::Task<void> Connection::complete(Endpoint endpoint) {
     understood->refusal = accepted ? busy_reply("the server is going down", "draining")
                                    : busy_reply("too many requests", "busy");
   }
+  if (understood->question && over_token_rate(*understood->question)) {
+    understood->question.reset();
+    understood->refusal = refusal_;
+  }
   if (understood->question) {
     pipe_ = ask(*understood->question);
     if (pipe_ == nullptr) {
       service_.metrics().rejected();
+      settle(*understood->question);
       understood->question.reset();
       understood->refusal = busy_reply("so many answers wait already", "queue_full");
     }
@@ -152,6 +158,7 @@ Connection::Task<void> Connection::complete(Endpoint endpoint) {
   }
   if (lost()) service_.metrics().disconnected();
   pipe_->cancel();
+  settle(*understood->question);
   pipe_.reset();
   co_await stop_watching();
 }
@@ -192,7 +199,7 @@ Connection::Task<void> Connection::collect(const Question& question, Endpoint en
     }
     if (!reply && taken.done) {
       reply.emplace();
-      reply->body = dump(completion_json(answer_head(endpoint), choices));
+      reply->body = dump(completion_json(answer_head(question, endpoint), choices));
     }
     if (!reply) co_await wakeup_.wait(kLong);
   }
@@ -201,7 +208,7 @@ Connection::Task<void> Connection::collect(const Question& question, Endpoint en
 
 Connection::Task<void> Connection::stream(const Question& question, Endpoint endpoint) {
   const std::size_t count = pipe_->progress().size();
-  AnswerEvents events(answer_head(endpoint), static_cast<std::uint32_t>(count),
+  AnswerEvents events(answer_head(question, endpoint), static_cast<std::uint32_t>(count),
                       question.include_usage, question.logprobs);
   const Reply head = stream_head();
   if (reader_->head().http_1_0) keep_alive_ = false;

@@ -8,9 +8,8 @@
 
 namespace quire::serve {
 
-// Refuses what libllama's grammar parser would meet with a deep stack, an endless loop or
-// gigabytes: over 16 KiB, brackets over 64 deep, {m,n} over 256 or with n below m, {m}{n}.  What is
-// accepted may still be no grammar; its parser says so.
+// Refuses what is over 16 KiB, no GBNF, or over the limits of model/gbnf.h.  What is accepted may
+// still lead to itself without a letter between; libllama says so.
 Status check_grammar(std::string_view text);
 
 // Any JSON object.

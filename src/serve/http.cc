@@ -33,6 +33,8 @@ const char* reason(int status) {
       return "Request Timeout";
     case 413:
       return "Content Too Large";
+    case 429:
+      return "Too Many Requests";
     case 431:
       return "Request Header Fields Too Large";
     case 500:
@@ -52,6 +54,7 @@ std::string head_text(const Reply& reply, const Framing& framing) {
   text += "Content-Type: " + reply.type + "\r\n";
   text += "X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n";
   if (!framing.request_id.empty()) text += "x-request-id: " + framing.request_id + "\r\n";
+  text += framing.more_fields;
   for (const auto& [name, value] : reply.fields) text += name + ": " + value + "\r\n";
   // HTTP/1.1 keeps connections unless told, HTTP/1.0 closes them.
   if (!framing.keep_alive) text += "Connection: close\r\n";

@@ -44,6 +44,7 @@ struct Framing {
   bool keep_alive = true;
   bool head_only = false;  // of HEAD
   std::string request_id{};
+  std::string_view more_fields{};  // of every reply: "name: value\r\n" each
 };
 
 // The whole reply.

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
-#include "model/json_text.h"
-
 namespace quire::serve {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 // A field's name is short and has no letters that would end it early.
 bool is_field(std::string_view name) {
@@ -25,10 +23,14 @@ Result<json> parse_json(std::string_view text, std::size_t most_bytes) {
         Code::kInvalidArgument,
         std::to_string(text.size()) + " bytes, over the limit of " + std::to_string(most_bytes));
   }
-  if (const std::size_t depth = model::json_depth(text); depth > model::kMaxJsonDepth) {
-    return Status(Code::kInvalidArgument, "brackets " + std::to_string(depth) +
+  const model::JsonEffort effort = model::json_effort(text);
+  if (effort.depth > model::kMaxJsonDepth) {
+    return Status(Code::kInvalidArgument, "brackets " + std::to_string(effort.depth) +
                                               " deep, over the limit of " +
                                               std::to_string(model::kMaxJsonDepth));
+  }
+  if (effort.looks > model::kMaxJsonLooks) {
+    return Status(Code::kInvalidArgument, "objects of too many members");
   }
   try {
     return json::parse(text);

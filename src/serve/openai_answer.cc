@@ -42,18 +42,72 @@ json logprobs_json(Endpoint endpoint, std::span<const TokenLogprob> tokens, std:
                                      : text_logprobs_json(tokens, offset);
 }
 
-json choice_json(Endpoint endpoint, std::size_t index, const Choice& choice) {
+// The beginning of the ids of a choice's calls.
+std::string call_id(const AnswerHead& head, std::size_t choice) {
+  return "call_" + head.id + "_" + std::to_string(choice) + "_";
+}
+
+json call_json(const model::ToolCall& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+json message_json(const model::ChatAnswer& said) {
+  const bool calls_alone = said.content.empty() && !said.tool_calls.empty();
+  json message = {{"role", "assistant"},
+                  {"content", calls_alone ? json(nullptr) : json(said.content)},
+                  {"refusal", nullptr}};
+  if (!said.reasoning.empty()) message["reasoning_content"] = said.reasoning;
+  for (const model::ToolCall& call : said.tool_calls) {
+    message["tool_calls"].push_back(call_json(call));
+  }
+  return message;
+}
+
+json choice_json(const AnswerHead& head, std::size_t index, const Choice& choice) {
   json one = {{"index", index}};
-  if (endpoint == Endpoint::kChat) {
-    one["message"] = {{"role", "assistant"}, {"content", choice.answer.text}, {"refusal", nullptr}};
+  bool calls = false;
+  if (head.endpoint == Endpoint::kChat) {
+    const bool stopped = choice.answer.finish == engine::Finish::kStop;
+    const Message message =
+        read_message(head.reader.get(), choice.answer.text, stopped, call_id(head, index));
+    one["message"] = message_json(message.said);
+    calls = message.calls();
   } else {
     one["text"] = choice.answer.text;
   }
   std::size_t offset = 0;
   one["logprobs"] =
-      choice.with_logprobs ? logprobs_json(endpoint, choice.logprobs, offset) : json(nullptr);
-  one["finish_reason"] = finish_reason(choice.answer.finish);
+      choice.with_logprobs ? logprobs_json(head.endpoint, choice.logprobs, offset) : json(nullptr);
+  one["finish_reason"] = finish_reason(choice.answer.finish, calls);
   return one;
+}
+
+// --- deltas ---
+
+json call_delta_json(const MessageStream::CallDelta& call) {
+  if (call.name.empty()) {
+    return {{"index", call.index}, {"function", {{"arguments", call.arguments}}}};
+  }
+  json begun = call_json({.id = call.id, .name = call.name});
+  json delta = {{"index", call.index}};
+  delta.update(begun);
+  return delta;
+}
+
+// As OpenAI's: texts first, then a delta for each call's beginning and each piece of arguments.
+std::vector<json> delta_jsons(const MessageStream::Delta& delta) {
+  std::vector<json> all;
+  json texts = json::object();
+  if (!delta.reasoning.empty()) texts["reasoning_content"] = delta.reasoning;
+  if (!delta.content.empty()) texts["content"] = delta.content;
+  if (!texts.empty()) all.push_back(std::move(texts));
+  for (const MessageStream::CallDelta& call : delta.calls) {
+    json& one = all.emplace_back(json::object());
+    one["tool_calls"] = json::array({call_delta_json(call)});
+  }
+  return all;
 }
 
 std::string event(const json& object) {
@@ -62,10 +116,10 @@ std::string event(const json& object) {
 
 }  // namespace
 
-const char* finish_reason(engine::Finish finish) {
+const char* finish_reason(engine::Finish finish, bool calls) {
   switch (finish) {
     case engine::Finish::kStop:
-      return "stop";
+      return calls ? "tool_calls" : "stop";
     case engine::Finish::kLength:
       return "length";
     default:
@@ -79,7 +133,7 @@ json completion_json(const AnswerHead& head, std::span<const Choice> choices) {
   json list = json::array();
   std::uint32_t completion = 0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    list.push_back(choice_json(head.endpoint, i, choices[i]));
+    list.push_back(choice_json(head, i, choices[i]));
     if (choices.size() > 1) list.back()["kv"] = kv_json(choices[i].answer.kv);
     completion += choices[i].answer.completion_tokens;
   }
@@ -99,20 +153,27 @@ AnswerEvents::AnswerEvents(AnswerHead head, std::uint32_t choices, bool include_
       include_usage_(include_usage),
       with_logprobs_(with_logprobs),
       begun_(choices, false),
-      offsets_(choices, 0) {}
+      offsets_(choices, 0) {
+  const bool chat = head_.endpoint == Endpoint::kChat;
+  for (std::uint32_t i = 0; i < choices; ++i) {
+    messages_.emplace_back(chat ? head_.reader : nullptr, call_id(head_, i));
+  }
+}
 
-json AnswerEvents::chunk(std::uint32_t choice, const std::string& text, json logprobs,
+json AnswerEvents::chunk(std::uint32_t choice, const json& delta, json logprobs,
                          const char* finish) {
   const bool chat = head_.endpoint == Endpoint::kChat;
   json one = {{"index", choice}};
   if (chat) {
-    json delta = json::object();
+    json said = json::object();
     // The role comes with the first text: a chunk of its own would be taken for the first token.
-    if (!begun_[choice]) delta["role"] = "assistant";
-    if (!begun_[choice] || !text.empty()) delta["content"] = text;
-    one["delta"] = std::move(delta);
+    if (!begun_[choice]) {
+      said = {{"role", "assistant"}, {"content", delta.empty() ? json("") : json(nullptr)}};
+    }
+    said.update(delta);
+    one["delta"] = std::move(said);
   } else {
-    one["text"] = text;
+    one["text"] = delta.value("content", "");
   }
   begun_[choice] = true;
   one["logprobs"] = std::move(logprobs);
@@ -124,25 +185,44 @@ json AnswerEvents::chunk(std::uint32_t choice, const std::string& text, json log
 }
 
 std::string AnswerEvents::piece(const Piece& piece) {
-  std::string out;
-  if (!piece.text.empty() || !piece.logprobs.empty()) {
-    json logprobs = nullptr;
-    if (with_logprobs_) {
-      logprobs = logprobs_json(head_.endpoint, piece.logprobs, offsets_[piece.choice]);
+  MessageStream& message = messages_[piece.choice];
+  std::vector<json> deltas = delta_jsons(message.push(piece.text));
+  Status fault = piece.answer.error;
+  if (piece.ended) {
+    const Result<MessageStream::Delta> rest =
+        message.finish(piece.answer.finish == engine::Finish::kStop);
+    if (rest.ok()) {
+      for (json& delta : delta_jsons(*rest)) deltas.push_back(std::move(delta));
+    } else if (fault.ok()) {
+      fault = rest.status();
     }
-    out += event(chunk(piece.choice, piece.text, std::move(logprobs), nullptr));
   }
-  if (!piece.ended) return out;
+  if (deltas.empty() && !piece.logprobs.empty()) deltas.push_back(json::object());
+  std::string out;
+  for (const json& delta : deltas) {
+    const bool logs = with_logprobs_ && &delta == deltas.data();
+    json logprobs = nullptr;
+    if (logs) logprobs = logprobs_json(head_.endpoint, piece.logprobs, offsets_[piece.choice]);
+    out += event(chunk(piece.choice, delta, std::move(logprobs), nullptr));
+  }
+  return piece.ended ? out + last(piece, fault) : out;
+}
+
+// The chunk that ends a choice.
+std::string AnswerEvents::last(const Piece& piece, const Status& fault) {
   const engine::Answer& answer = piece.answer;
   prompt_tokens_ = std::max(prompt_tokens_, answer.prompt_tokens);
   cached_tokens_ = std::max(cached_tokens_, answer.kv.cached_tokens);
   completion_tokens_ += answer.completion_tokens;
-  json last = chunk(piece.choice, {}, nullptr, finish_reason(answer.finish));
+  const bool unread = !fault.ok() && answer.error.ok();
+  const char* const finish =
+      unread ? "error" : finish_reason(answer.finish, messages_[piece.choice].calls());
+  json last = chunk(piece.choice, json::object(), nullptr, finish);
   last["timings"] = timings_json(answer);
   last["kv"] = kv_json(answer.kv);
   // Clients raise what stands here, so that half an answer is never taken for a whole one.
-  if (!answer.error.ok()) last["error"] = error_object(answer.error);
-  return out + event(last);
+  if (!fault.ok()) last["error"] = error_object(fault);
+  return event(last);
 }
 
 std::string AnswerEvents::end() const {

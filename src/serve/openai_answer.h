@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "serve/logprobs.h"
+#include "serve/message.h"
 #include "serve/openai_body.h"
 
 namespace quire::serve {
@@ -20,6 +22,8 @@ struct AnswerHead {
   std::string model;
   std::int64_t created = 0;   // seconds since 1970
   std::string fingerprint{};  // of the server; empty: none
+  // Of a chat: what takes answers apart; null: they are content.
+  std::shared_ptr<const model::AnswerReader> reader{};
 };
 
 struct Choice {
@@ -28,8 +32,8 @@ struct Choice {
   bool with_logprobs = false;
 };
 
-// "stop", "length" or "error".
-const char* finish_reason(engine::Finish finish);
+// "stop", "length" or "error"; "tool_calls" where a message that was ended calls some.
+const char* finish_reason(engine::Finish finish, bool calls = false);
 
 // A chat.completion or text_completion object.  `kv` and `timings` are the first choice's; of
 // several each has its own `kv` beside.
@@ -54,13 +58,15 @@ class AnswerEvents {
   std::string end() const;
 
  private:
-  nlohmann::ordered_json chunk(std::uint32_t choice, const std::string& text,
+  nlohmann::ordered_json chunk(std::uint32_t choice, const nlohmann::ordered_json& delta,
                                nlohmann::ordered_json logprobs, const char* finish);
+  std::string last(const Piece& piece, const Status& fault);
 
   const AnswerHead head_;
   const bool include_usage_, with_logprobs_;
-  std::vector<bool> begun_;           // [choice]
-  std::vector<std::size_t> offsets_;  // [choice]: letters said
+  std::vector<MessageStream> messages_;  // [choice]
+  std::vector<bool> begun_;              // [choice]
+  std::vector<std::size_t> offsets_;     // [choice]: letters said
   std::uint32_t prompt_tokens_ = 0, completion_tokens_ = 0, cached_tokens_ = 0;
 };
 

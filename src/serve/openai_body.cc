@@ -10,7 +10,7 @@
 namespace quire::serve {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 constexpr std::uint32_t kTokensMost = 1u << 24;
 constexpr std::uint32_t kAnswersMost = 16, kTopLogprobsMost = 20;
@@ -88,6 +88,7 @@ Status read_salt(const json& value, Body& body) {
 
 Status read_grammar(const json& value, Body& body) {
   std::string& text = sampler(body).grammar;
+  body.grammar_given = true;
   if (Status status = read_text(value, "grammar", text); !status.ok()) return status;
   return check_grammar(text);
 }
@@ -166,21 +167,13 @@ constexpr Field kFields[] = {
     {"logit_bias", kBoth, read_logit_bias},
     {"grammar", kBoth, read_grammar},
     {"response_format", kBoth, read_response_format},
-    {"tools", kChat,
-     [](const json& v, Body&) {
-       const bool none = v.is_array() && v.empty();
-       return none ? Status() : refuse_field("tools", "not supported");
-     }},
-    {"tool_choice", kChat,
-     [](const json& v, Body&) {
-       const bool none = v == "none" || v == "auto";
-       return none ? Status() : refuse_value("tool_choice", v);
-     }},
+    {"tools", kChat, read_tools},
+    {"tool_choice", kChat, read_tool_choice},
     {"parallel_tool_calls", kChat,
-     [](const json& v, Body&) {
-       bool ignored = false;
-       return read_flag(v, "parallel_tool_calls", ignored);
+     [](const json& v, Body& b) {
+       return read_flag(v, "parallel_tool_calls", b.chat.parallel_tool_calls);
      }},
+    {"chat_template_kwargs", kChat, read_template_kwargs},
 
     // --- how it is answered ---
     {"n", kBoth,
@@ -215,6 +208,23 @@ bool has(const json& object, const char* field) {
   return object.contains(field) && !object[field].is_null();
 }
 
+// One form of an answer, and nothing that could not follow from it.
+Status check_form(const Body& body) {
+  const engine::GenerateOptions& asked = body.request.options;
+  const std::string form = body.formed() ? "response_format" : "tools";
+  if (body.grammar_given && (body.formed() || body.may_call())) {
+    return refuse_field(form, "and grammar: give one of them");
+  }
+  if (body.formed() && body.may_call()) {
+    return refuse_field("response_format", "not together with tools that may be called");
+  }
+  if (!body.formed() && !body.may_call() && asked.sampler.grammar.empty()) return {};
+  // A grammar says where its text ends; then nothing can follow.
+  const std::string with = body.may_call() ? "not with tools" : "not with a grammar";
+  if (!asked.stop_at_end) return refuse_field("ignore_eos", with);
+  return asked.min_tokens > 0 ? refuse_field("min_tokens", with) : Status();
+}
+
 // What no field can be refused for alone.
 Status check_pairs(const json& object, const Body& body) {
   if (has(object, "max_tokens") && has(object, "max_completion_tokens") &&
@@ -228,15 +238,7 @@ Status check_pairs(const json& object, const Body& body) {
     return refuse_field("top_logprobs", "only with \"logprobs\": true");
   }
   const engine::GenerateOptions& asked = body.request.options;
-  if (!asked.sampler.grammar.empty()) {
-    if (has(object, "grammar") && has(object, "response_format") &&
-        object["response_format"].value("type", "") != "text") {
-      return refuse_field("response_format", "and grammar: give one of them");
-    }
-    // A grammar says where its text ends; then nothing can follow.
-    if (!asked.stop_at_end) return refuse_field("ignore_eos", "not with a grammar");
-    if (asked.min_tokens > 0) return refuse_field("min_tokens", "not with a grammar");
-  }
+  if (Status status = check_form(body); !status.ok()) return status;
   if (asked.min_tokens > asked.max_tokens && body.max_tokens_given) {
     return refuse_field("min_tokens", std::to_string(asked.min_tokens) + " is over max_tokens, " +
                                           std::to_string(asked.max_tokens));
@@ -246,6 +248,12 @@ Status check_pairs(const json& object, const Body& body) {
 }
 
 }  // namespace
+
+std::vector<const char*> body_fields() {
+  std::vector<const char*> names;
+  for (const Field& field : kFields) names.push_back(field.name);
+  return names;
+}
 
 Status read_body(const json& object, Body& body) {
   if (!object.is_object()) return refuse_field("body", shown(object) + " is not an object");
@@ -261,17 +269,47 @@ Status read_body(const json& object, Body& body) {
   return check_pairs(object, body);
 }
 
-Status render(const model::Model& model, Body& body) {
-  std::vector<model::Token>& tokens = body.request.prompt;
-  if (body.endpoint == Endpoint::kChat) {
-    const Result<std::string> text = model.chat(body.messages);
-    if (!text.ok()) return refuse_field("messages", text.status().message());
-    tokens = model.tokenize(*text, true, true);
-  } else if (!body.prompt_tokens.empty()) {
-    tokens = body.prompt_tokens;
-  } else {
-    tokens = model.tokenize(body.prompt, true, true);
+namespace {
+
+// What is not supported is what the request asked: 400 by its field.
+Status as_refusal(const Status& status) {
+  if (status.code() != Code::kUnsupported) return status;
+  return {Code::kInvalidArgument, status.message()};
+}
+
+Status render_chat(const model::Model& model, Body& body) {
+  const Result<const model::ChatTemplate*> form = model::chat_template_of(model);
+  if (!form.ok()) return refuse_field("messages", form.status().message());
+  Result<model::ChatPrompt> prompt = (*form)->apply(body.chat);
+  if (!prompt.ok()) return as_refusal(prompt.status());
+  body.request.prompt = std::move(prompt->tokens);
+  if (!prompt->grammar.empty()) {
+    sampler(body).grammar = std::move(prompt->grammar);
+    sampler(body).grammar_start = std::move(prompt->grammar_start);
   }
+  for (std::string& stop : prompt->stops) options(body).stop.push_back(std::move(stop));
+  options(body).shown = std::move(prompt->shown);
+  if (!prompt->reader->plain()) body.reader = std::move(prompt->reader);
+  return {};
+}
+
+}  // namespace
+
+Status render(const model::Model& model, Body& body) {
+  // Any object has a grammar of ours; of completions it is used, as there is no template to ask.
+  const bool ours = body.endpoint == Endpoint::kCompletions || !model::has_full_templates();
+  if (body.chat.json_object && ours) {
+    sampler(body).grammar = json_grammar();
+    body.chat.json_object = false;
+  }
+  if (body.endpoint == Endpoint::kChat) return render_chat(model, body);
+  if (!body.chat.json_schema.empty()) {
+    Result<std::string> grammar = model::grammar_of_schema(body.chat.json_schema);
+    if (!grammar.ok()) return refuse_field("response_format", grammar.status().message());
+    sampler(body).grammar = *std::move(grammar);
+  }
+  body.request.prompt =
+      body.prompt_tokens.empty() ? model.tokenize(body.prompt, true, true) : body.prompt_tokens;
   return {};
 }
 

@@ -3,56 +3,14 @@
 #include <algorithm>
 #include <charconv>
 
-#include "serve/grammar.h"
-
 namespace quire::serve {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
-constexpr std::size_t kStopsMost = 16, kStopBytesMost = 1024, kMessagesMost = 100'000;
+constexpr std::size_t kStopsMost = 16, kStopBytesMost = 1024;
 constexpr std::size_t kBiasesMost = 4096;
 constexpr float kBiasMost = 100;  // OpenAI's
-
-// A string, or an array of {"type": "text", "text": ...}.
-Status read_content(const json& value, const std::string& field, std::string& out) {
-  if (!value.is_array()) return read_text(value, field, out);
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    const json& part = value[i];
-    const std::string name = field + "[" + std::to_string(i) + "]";
-    if (!part.is_object() || part.value("type", json()) != "text" || !part.contains("text")) {
-      return refuse_field(name, "only {\"type\": \"text\", \"text\": ...} is supported");
-    }
-    std::string text;
-    if (Status status = read_text(part["text"], name + ".text", text); !status.ok()) return status;
-    out += text;
-  }
-  return {};
-}
-
-Status read_message(const json& value, const std::string& field, Body& body) {
-  if (!value.is_object()) return refuse_field(field, shown(value) + " is not an object");
-  for (const auto& [key, given] : value.items()) {
-    if (key == "role" || key == "content" || given.is_null()) continue;
-    // Agents send these empty; templates have no place for a name.
-    if (key == "tool_calls" && given.is_array() && given.empty()) continue;
-    if (key == "name" && given.is_string()) continue;
-    return refuse_field(field + "." + key.substr(0, 60), "not supported");
-  }
-  std::string role, content;
-  if (Status status = read_text(value.value("role", json()), field + ".role", role); !status.ok()) {
-    return status;
-  }
-  if (role == "developer") role = "system";
-  if (role != "system" && role != "user" && role != "assistant") {
-    return refuse_field(field + ".role",
-                        shown(value["role"]) + " is none of system, user, assistant");
-  }
-  const json given = value.value("content", json());
-  if (Status status = read_content(given, field + ".content", content); !status.ok()) return status;
-  body.messages.emplace_back(std::move(role), std::move(content));
-  return {};
-}
 
 Status read_policy(const std::string& text, bool keep_given, engine::GenerateOptions& options) {
   if (text == "none") {
@@ -103,18 +61,6 @@ Status read_kv_key(const std::string& key, const json& value, bool keep_given, B
 }
 
 }  // namespace
-
-Status read_messages(const json& value, Body& body) {
-  if (!value.is_array() || value.empty()) {
-    return refuse_field("messages", shown(value) + " is not an array of messages");
-  }
-  if (value.size() > kMessagesMost) return refuse_field("messages", "too many");
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    Status status = read_message(value[i], "messages[" + std::to_string(i) + "]", body);
-    if (!status.ok()) return status;
-  }
-  return {};
-}
 
 Status read_prompt(const json& value, Body& body) {
   if (value.is_string()) return read_text(value, "prompt", body.prompt);
@@ -170,20 +116,6 @@ Status read_logit_bias(const json& value, Body& body) {
     if (!status.ok()) return status;
     body.request.options.sampler.logit_bias.emplace_back(token, bias);
   }
-  return {};
-}
-
-Status read_response_format(const json& value, Body& body) {
-  const json type = value.is_object() ? value.value("type", json()) : json();
-  if (type == "text") return {};
-  if (type == "json_schema") {
-    return refuse_field("response_format",
-                        "json_schema is not supported; json_object is, and a GBNF in `grammar`");
-  }
-  if (type != "json_object") {
-    return refuse_field("response_format.type", shown(type) + " is none of text, json_object");
-  }
-  body.request.options.sampler.grammar = json_grammar();
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "serve/json_out.h"
@@ -10,6 +11,7 @@ namespace quire::serve {
 namespace {
 
 constexpr std::uint32_t kCompletionTokens = 16;  // OpenAI's max_tokens of /v1/completions
+constexpr std::size_t kGrammarMost = 512 << 10;  // bytes; each answer has a copy, compiled
 constexpr std::uint32_t kRandomSeed = std::numeric_limits<std::uint32_t>::max();
 
 Understood refuse(Reply reply) {
@@ -39,11 +41,40 @@ std::uint32_t default_answer(const Facts& facts, const Body& body, std::size_t p
   return body.endpoint == Endpoint::kChat ? rest : std::min(kCompletionTokens, rest);
 }
 
-std::vector<engine::Request> repeated(engine::Request request, std::uint32_t count) {
-  std::vector<engine::Request> requests(count, request);
-  const std::uint32_t seed = request.options.sampler.seed;
-  for (std::uint32_t i = 1; i < count && seed != kRandomSeed; ++i) {
-    requests[i].options.sampler.seed = (seed + i) % kRandomSeed;
+// The sampler of an answer with a grammar is made here: compiled off the engine's thread, which
+// others wait for, and refused before anything is queued.
+Status compile(const model::Model& model, engine::GenerateOptions& options) {
+  if (options.sampler.grammar.empty()) return {};
+  if (options.sampler.grammar.size() > kGrammarMost) {
+    return {Code::kInvalidArgument, "grammar: " + std::to_string(options.sampler.grammar.size()) +
+                                        " bytes, over the limit of " +
+                                        std::to_string(kGrammarMost)};
+  }
+  Result<std::unique_ptr<model::Sampler>> sampler =
+      options.make_sampler ? options.make_sampler(model, options.sampler)
+                           : model::Sampler::create(model, options.sampler);
+  if (!sampler.ok()) return sampler.status();
+  const auto made = std::make_shared<std::unique_ptr<model::Sampler>>(*std::move(sampler));
+  options.make_sampler = [made](const model::Model&, const model::SamplerOptions&) {
+    return Result<std::unique_ptr<model::Sampler>>(std::move(*made));
+  };
+  return {};
+}
+
+// By the field that has what the grammar was made of.
+Status by_field(const Body& body, const Status& status) {
+  const bool own = body.grammar_given || !status.message().starts_with("grammar: ");
+  if (own || (!body.formed() && !body.may_call())) return status;
+  return refuse_field(body.formed() ? "response_format" : "tools", status.message());
+}
+
+Result<std::vector<engine::Request>> requests_of(const model::Model& model, const Body& body) {
+  std::vector<engine::Request> requests(body.answers, body.request);
+  const std::uint32_t seed = body.request.options.sampler.seed;
+  for (std::uint32_t i = 0; i < body.answers; ++i) {
+    engine::GenerateOptions& options = requests[i].options;
+    if (seed != kRandomSeed) options.sampler.seed = (seed + i) % kRandomSeed;
+    if (Status status = compile(model, options); !status.ok()) return by_field(body, status);
   }
   return requests;
 }
@@ -52,7 +83,7 @@ std::vector<engine::Request> repeated(engine::Request request, std::uint32_t cou
 
 Understood understand(const Facts& facts, const model::Model& model, Endpoint endpoint,
                       std::string_view text, const std::string& tenant) {
-  const Result<nlohmann::json> object = parse_json(text, facts.limits.body_bytes);
+  const Result<Json> object = parse_json(text, facts.limits.body_bytes);
   if (!object.ok()) {
     return refuse(error_reply(400, "body: " + object.status().message(), "invalid_json"));
   }
@@ -72,7 +103,10 @@ Understood understand(const Facts& facts, const model::Model& model, Endpoint en
                     .include_usage = body.include_usage,
                     .logprobs = body.logprobs,
                     .top_logprobs = body.top_logprobs};
-  question.requests = repeated(std::move(body.request), body.answers);
+  Result<std::vector<engine::Request>> requests = requests_of(model, body);
+  if (!requests.ok()) return refuse(refusal_reply(requests.status()));
+  question.requests = *std::move(requests);
+  question.reader = std::move(body.reader);
   return {.question = std::move(question)};
 }
 

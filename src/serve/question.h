@@ -1,6 +1,7 @@
 // The body of a completion request as work for the engine.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -17,11 +18,12 @@ struct Question {
   std::uint32_t prompt_tokens = 0;
   bool stream = false, include_usage = false, logprobs = false;
   std::uint32_t top_logprobs = 0;
+  std::shared_ptr<const model::AnswerReader> reader{};  // as Body's
 };
 
 // `tenant`: whose requests share prefixes with each other alone; all tenants' are as long as each
-// other, or empty.  Takes long for long texts.  The refusal has the status 400, and in `error` what
-// to change.
+// other, or empty.  Takes long for long texts and grammars, which are compiled here.  The refusal
+// has the status 400, and in `error` what to change.
 struct Understood {
   std::optional<Question> question{};
   Reply refusal{};  // without a question

@@ -25,9 +25,9 @@ Reply ok(const json& object) {
 }
 
 // An object whose keys are among `known`.
-Result<nlohmann::json> read_object(const Facts& facts, std::string_view text,
-                                   std::initializer_list<std::string_view> known) {
-  Result<nlohmann::json> object = parse_json(text, facts.limits.body_bytes);
+Result<Json> read_object(const Facts& facts, std::string_view text,
+                         std::initializer_list<std::string_view> known) {
+  Result<Json> object = parse_json(text, facts.limits.body_bytes);
   if (!object.ok()) return refuse_field("body", object.status().message());
   if (!object->is_object()) return refuse_field("body", shown(*object) + " is not an object");
   for (const auto& [key, value] : object->items()) {
@@ -38,17 +38,27 @@ Result<nlohmann::json> read_object(const Facts& facts, std::string_view text,
   return object;
 }
 
-Status read_flag_of(const nlohmann::json& object, const char* field, bool& out) {
+Status read_flag_of(const Json& object, const char* field, bool& out) {
   return object.contains(field) ? read_flag(object[field], field, out) : Status();
 }
 
-// The conversation as the model's template writes it.
-Result<std::string> rendered(const model::Model& model, const nlohmann::json& messages) {
+// The conversation as the model's template writes it: {messages, tools, chat_template_kwargs}.
+Result<std::string> rendered(const model::Model& model, const Json& object) {
   Body body;
-  if (Status status = read_messages(messages, body); !status.ok()) return status;
-  Result<std::string> text = model.chat(body.messages);
-  if (!text.ok()) return refuse_field("messages", text.status().message());
-  return text;
+  Status status = read_messages(object.value("messages", Json()), body);
+  const auto given = [&](const char* key) {
+    return status.ok() && object.contains(key) && !object[key].is_null();
+  };
+  if (given("tools")) status = read_tools(object["tools"], body);
+  if (given("chat_template_kwargs")) {
+    status = read_template_kwargs(object["chat_template_kwargs"], body);
+  }
+  if (!status.ok()) return status;
+  const Result<const model::ChatTemplate*> form = model::chat_template_of(model);
+  if (!form.ok()) return refuse_field("messages", form.status().message());
+  Result<model::ChatPrompt> prompt = (*form)->apply(body.chat);
+  if (!prompt.ok()) return prompt.status();
+  return std::move(prompt->text);
 }
 
 struct ToTokenize {
@@ -58,16 +68,16 @@ struct ToTokenize {
 
 Result<ToTokenize> read_tokenize(const Facts& facts, const model::Model& model,
                                  std::string_view body) {
-  const Result<nlohmann::json> object =
+  const Result<Json> object =
       read_object(facts, body,
-                  {"content", "prompt", "messages", "model", "add_special", "add_special_tokens",
-                   "parse_special", "with_pieces"});
+                  {"content", "prompt", "messages", "tools", "chat_template_kwargs", "model",
+                   "add_special", "add_special_tokens", "parse_special", "with_pieces"});
   if (!object.ok()) return object.status();
   ToTokenize asked;
   Status status;
   if (object->contains("messages")) {
     asked.add_special = true;
-    Result<std::string> text = rendered(model, (*object)["messages"]);
+    Result<std::string> text = rendered(model, *object);
     if (!text.ok()) return text.status();
     asked.text = *std::move(text);
   } else {
@@ -184,9 +194,9 @@ Reply tokenize_reply(const Facts& facts, const model::Model& model, std::string_
 }
 
 Reply detokenize_reply(const Facts& facts, const model::Model& model, std::string_view body) {
-  const Result<nlohmann::json> object = read_object(facts, body, {"tokens", "model"});
+  const Result<Json> object = read_object(facts, body, {"tokens", "model"});
   if (!object.ok()) return refusal_reply(object.status());
-  const nlohmann::json tokens = object->value("tokens", nlohmann::json());
+  const Json tokens = object->value("tokens", Json());
   if (!tokens.is_array()) {
     return refusal_reply(refuse_field("tokens", shown(tokens) + " is not an array of tokens"));
   }
@@ -204,9 +214,10 @@ Reply detokenize_reply(const Facts& facts, const model::Model& model, std::strin
 }
 
 Reply template_reply(const Facts& facts, const model::Model& model, std::string_view body) {
-  const Result<nlohmann::json> object = read_object(facts, body, {"messages", "model"});
+  const Result<Json> object =
+      read_object(facts, body, {"messages", "tools", "chat_template_kwargs", "model"});
   if (!object.ok()) return refusal_reply(object.status());
-  const Result<std::string> text = rendered(model, object->value("messages", nlohmann::json()));
+  const Result<std::string> text = rendered(model, *object);
   if (!text.ok()) return refusal_reply(text.status());
   return ok({{"prompt", *text}});
 }

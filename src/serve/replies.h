@@ -30,10 +30,10 @@ struct Slot {
 Reply slots_reply(const Facts& facts, const std::vector<Slot>& slots);
 
 // {content, add_special, parse_special, with_pieces} as llama.cpp's, {prompt, add_special_tokens}
-// or {messages} as vLLM's.
+// or {messages, tools, chat_template_kwargs} as vLLM's.
 Reply tokenize_reply(const Facts& facts, const model::Model& model, std::string_view body);
 Reply detokenize_reply(const Facts& facts, const model::Model& model, std::string_view body);
-// {messages} -> {prompt}
+// {messages, tools, chat_template_kwargs} -> {prompt}
 Reply template_reply(const Facts& facts, const model::Model& model, std::string_view body);
 
 }  // namespace quire::serve

@@ -227,12 +227,11 @@ Result<tcp::endpoint> endpoint_of(const ServerOptions& options) {
 
 // Whether chats can be had: kUnsupported when the file's template is one libllama does not know.
 Result<bool> has_chat(const model::Model& model) {
-  const std::pair<std::string, std::string> message("user", "hello");
-  const Result<std::string> text = model.chat({&message, 1});
-  if (text.ok()) return true;
-  if (text.status().code() == Code::kNotFound) return false;
+  const Result<const model::ChatTemplate*> form = model::chat_template_of(model);
+  if (form.ok()) return true;
+  if (form.status().code() == Code::kNotFound) return false;
   return Status(Code::kUnsupported,
-                text.status().message() + "; choose a known one: --chat-template NAME");
+                form.status().message() + "; choose a known one: --chat-template NAME");
 }
 
 Result<Facts> facts_of(const model::Model& model, const Cache& cache,
@@ -282,6 +281,7 @@ Result<std::unique_ptr<Server>> Server::open(model::Model& model, Cache& cache,
                                               .clock = options.clock},
                                    .stall_seconds = options.stall_seconds,
                                    .vllm_names = options.vllm_names,
+                                   .rate = options.rate,
                                    .log = options.log};
   service_options.access.remote = !endpoint->address().is_loopback();
   Result<std::unique_ptr<Service>> service =

@@ -13,6 +13,7 @@
 #include "quire/cache.h"
 #include "serve/access.h"
 #include "serve/limits.h"
+#include "serve/rate_limit.h"
 
 namespace quire::serve {
 
@@ -31,6 +32,7 @@ struct ServerOptions {
   double drain_seconds = 30;   // from drain() until what is not answered is cancelled
   double stall_seconds = 120;  // without a step, while there is work, until /ready says 503
   bool vllm_names = false;     // in /metrics, too
+  RateOptions rate{};          // of each key; without keys, of all together
   bool signals = false;        // SIGTERM and SIGINT drain, a second one ends
   std::function<void(const std::string& line)> log{};  // one line a request; of run()'s thread
   std::function<double()> clock{};  // seconds, for stall_seconds; null: the steady clock

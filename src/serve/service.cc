@@ -42,7 +42,9 @@ std::string log_line(const LogEntry& entry, std::int64_t now) {
 }
 
 Service::Service(model::Model& model, Options options)
-    : model_(model), options_(std::move(options)) {}
+    : model_(model),
+      options_(std::move(options)),
+      rates_(options_.rate, std::max<std::size_t>(1, options_.access.keys.size())) {}
 
 Result<std::unique_ptr<Service>> Service::start(model::Model& model, Cache& cache,
                                                 Options options) {

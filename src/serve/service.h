@@ -14,6 +14,7 @@
 #include "serve/facts.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
+#include "serve/rate_limit.h"
 #include "serve/replies.h"
 #include "serve/routes.h"
 #include "serve/text_thread.h"
@@ -40,6 +41,7 @@ class Service {
     EngineThread::Options engine{};
     double stall_seconds = 120;
     bool vllm_names = false;
+    RateOptions rate{};  // of each key
     std::function<void(const std::string& line)> log{};
   };
   static Result<std::unique_ptr<Service>> start(model::Model& model, Cache& cache, Options options);
@@ -50,6 +52,9 @@ class Service {
   Metrics& metrics() { return metrics_; }
   EngineThread& engine() { return *engine_; }
   TextThread& texts() { return *texts_; }
+  // Null: there is no limit.
+  RateLimiter* rates() { return options_.rate.active() ? &rates_ : nullptr; }
+  std::size_t key_index(const Head& head) const { return serve::key_index(options_.access, head); }
   std::uint64_t random() { return random_(); }
   void log(const LogEntry& entry) const;
 
@@ -86,6 +91,7 @@ class Service {
   model::Model& model_;
   Options options_;
   Metrics metrics_;
+  RateLimiter rates_;
   std::mt19937_64 random_{std::random_device{}()};
   std::size_t bodies_ = 0;
   std::uint64_t next_slot_ = 1;

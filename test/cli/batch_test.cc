@@ -279,7 +279,7 @@ TEST(Batch, WhatABodyMayNotSayIsRefusedByItsField) {
   chat["url"] = "/v1/chat/completions";
   chat["body"].erase("prompt");
   chat["body"]["messages"] = {{{"role", "user"}, {"content", "a"}},
-                              {{"role", "tool"}, {"content", "b"}}};
+                              {{"role", "king"}, {"content", "b"}}};
   requests.push_back(chat);
   const auto all = batch("bodies", lines_of(requests));
   ASSERT_EQ(all.size(), requests.size());
@@ -293,7 +293,7 @@ TEST(Batch, WhatABodyMayNotSayIsRefusedByItsField) {
     EXPECT_TRUE(contains(error["message"], std::get<3>(cases[i]))) << error["message"];
   }
   EXPECT_EQ(all.at("chat")["response"]["body"]["error"]["message"],
-            "messages[1].role: \"tool\" is none of system, user, assistant");
+            "messages[1].role: must be system, developer, user, assistant or tool");
 }
 
 TEST(Batch, EachRequestMayChooseItsPolicy) {

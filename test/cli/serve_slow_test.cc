@@ -1,7 +1,6 @@
-// Goal: the program answers OpenAI's requests on a real model, holds many idle connections in
-// little
-//   memory, and goes down when told.
-// Method: the built program on SmolLM2, plain sockets.
+// Goal: the program answers OpenAI's requests on a real model, tools and schemas included, holds
+//   many idle connections in little memory, and goes down when told.
+// Method: the built program on SmolLM2 and Qwen, plain sockets.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "cli/program.h"
+#include "model/chat.h"
 #include "model/real_model.h"
 #include "serve/http_client.h"
 
@@ -21,6 +21,7 @@ using nlohmann::json;
 using test::contains;
 using test::Events;
 using test::HttpClient;
+using test::HttpReply;
 using test::Program;
 
 // The port of its first line on stderr.
@@ -109,6 +110,91 @@ TEST(ServeProgram, AnswersOnARealModelAndGoesDown) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_TRUE(contains(ran.err, "POST /v1/chat/completions 200")) << ran.err;
   EXPECT_FALSE(contains(ran.err, "France")) << "no text of anybody's in the log";
+}
+
+json answer_of(const HttpReply& reply) {
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  return reply.json()["choices"][0];
+}
+
+// With a schema, whole and streamed; every real model can.
+void check_schema(HttpClient& client) {
+  json ask = {{"messages", {{{"role", "user"}, {"content", "Name a city, with its country."}}}},
+              {"max_tokens", 150}};
+  ask["response_format"] = json::parse(R"({"type": "json_schema", "json_schema": {"name": "city",
+      "strict": true, "schema": {"type": "object", "properties": {
+        "city": {"type": "string", "maxLength": 20}, "country": {"type": "string", "maxLength": 20},
+        "size": {"enum": ["small", "large"]}},
+        "required": ["city", "country", "size"], "additionalProperties": false}}})");
+  const json choice = answer_of(client.post("/v1/chat/completions", ask));
+  EXPECT_EQ(choice["finish_reason"], "stop") << choice;
+  const std::string text = choice["message"]["content"];
+  const json city = json::parse(text, nullptr, false);
+  EXPECT_TRUE(city.is_object() && city.size() == 3 && city["city"].is_string()) << text;
+  EXPECT_TRUE(city["size"] == "small" || city["size"] == "large") << text;
+  ask["stream"] = true;
+  EXPECT_EQ(Events(client.post("/v1/chat/completions", ask).body).text(), text);
+}
+
+TEST(ServeProgram, ToolsAndSchemasOnRealModels) {
+  const std::string path = test::real_model(test::kQwenCoder);
+  const std::string without = test::real_model(test::kSmolLm);
+  QUIRE_NEED(path);
+  QUIRE_NEED(without);
+  if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
+  const std::string threads = std::to_string(test::test_threads());
+  json ask = json::parse(R"({"max_tokens": 200, "parallel_tool_calls": false,
+      "messages": [{"role": "user", "content": "What is the weather in Oslo?"}],
+      "tools": [{"type": "function", "function": {"name": "get_weather", "strict": true,
+        "description": "The weather of a city, now", "parameters": {"type": "object",
+          "properties": {"city": {"type": "string", "maxLength": 30}},
+          "required": ["city"], "additionalProperties": false}}}]})");
+  {
+    Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads", threads,
+                     "--deterministic", "--temp", "0"});
+    HttpClient client(port_of(program));
+    for (const json& choose : {json("required"), json({{"type", "function"},
+                                                       {"function", {{"name", "get_weather"}}}})}) {
+      json one = ask;
+      one["tool_choice"] = choose;
+      const json choice = answer_of(client.post("/v1/chat/completions", one));
+      ASSERT_EQ(choice["finish_reason"], "tool_calls") << choice;
+      ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << choice;
+      json call = choice["message"]["tool_calls"][0];
+      EXPECT_EQ(call["function"]["name"], "get_weather");
+      const std::string text = call["function"]["arguments"];
+      const json arguments = json::parse(text, nullptr, false);
+      EXPECT_TRUE(contains(arguments.value("city", ""), "Oslo")) << text;
+      one["stream"] = true;
+      const Events events(client.post("/v1/chat/completions", one).body);
+      EXPECT_EQ(events.finish(), "tool_calls");
+      ASSERT_EQ(events.calls().size(), 1u);
+      EXPECT_EQ(events.calls()[0]["function"], call["function"]);
+
+      one = ask;
+      one["messages"].push_back(choice["message"]);
+      one["messages"].push_back(
+          {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "rain, 4 degrees"}});
+      one["tool_choice"] = "none";
+      const json after = answer_of(client.post("/v1/chat/completions", one));
+      EXPECT_TRUE(contains(after["message"]["content"], "rain")) << after;
+    }
+    const json automatic = answer_of(client.post("/v1/chat/completions", ask));
+    const bool called = automatic["message"].contains("tool_calls");
+    EXPECT_EQ(automatic["finish_reason"], called ? "tool_calls" : "stop") << automatic;
+    check_schema(client);
+    program.interrupt();
+    EXPECT_EQ(program.finish().status, 0);
+  }
+  Program program({"serve", "-m", without, "--port", "0", "--budget", "64MiB", "--threads", threads,
+                   "--deterministic", "--temp", "0"});
+  HttpClient client(port_of(program));
+  const HttpReply refused = client.post("/v1/chat/completions", ask);
+  EXPECT_EQ(refused.status, 400) << "its template shows no tools";
+  EXPECT_EQ(refused.json()["error"]["param"], "tools") << refused.body;
+  check_schema(client);
+  program.interrupt();
+  EXPECT_EQ(program.finish().status, 0);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ using test::Ran;
 TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command :
-       {"run", "serve", "inspect", "policies", "roles", "demo", "bench", "tune", "eval"}) {
+  for (const char* command : {"run", "serve", "inspect", "policies", "roles", "matrix", "demo",
+                              "bench", "tune", "eval"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
@@ -97,6 +97,9 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"bench", "-m", "x", "--kv-type", "q8"}, "--kv-type"},
       {{"bench", "-m", "x", "--policy", "none"}, "--policy: no policy \"none\""},
       {{"roles"}, "--file is required"},
+      {{"serve", "-m", "x", "--rate-limit", "often"}, "--rate-limit: \"often\" is not a rate"},
+      {{"serve", "-m", "x", "--token-rate-limit", "0"}, "--token-rate-limit: \"0\" is not a rate"},
+      {{"matrix", "--json", "--markdown"}, "excludes"},
       {{"eval"}, "subcommand is required"},
       {{"eval", "policies"}, "--model is required"},
       {{"eval", "policies", "-m", "x", "--policies", "h2o,best"}, "--policies: no policy \"best\""},

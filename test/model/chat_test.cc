@@ -12,6 +12,7 @@
 
 #include "model/running.h"
 #include "support/tiny_model.h"
+#include "support/tool_form.h"
 
 namespace quire {
 namespace {
@@ -22,37 +23,7 @@ using model::ChatRequest;
 using model::ChatTemplate;
 using model::ToolChoice;
 using nlohmann::json;
-
-// ChatML with tools as many models write them.
-constexpr char kToolForm[] = R"({%- if tools %}
-{{- '<|im_start|>system\n# Tools\n<tools>' }}
-{%- for tool in tools %}
-{{- '\n' + (tool | tojson) }}
-{%- endfor %}
-{{- '\n</tools>\n<tool_call>\n{"name": <name>, "arguments": <object>}\n</tool_call><|im_end|>\n' }}
-{%- endif %}
-{%- for message in messages %}
-{%- if message.role == "user" or message.role == "system" or (message.role == "assistant" and not message.tool_calls) %}
-{{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
-{%- elif message.role == "assistant" %}
-{{- '<|im_start|>assistant' }}
-{%- if message.content %}
-{{- '\n' + message.content }}
-{%- endif %}
-{%- for call in message.tool_calls %}
-{%- if call.function is defined %}
-{%- set call = call.function %}
-{%- endif %}
-{{- '\n<tool_call>\n{"name": "' + call.name + '", "arguments": ' + (call.arguments | tojson) + '}\n</tool_call>' }}
-{%- endfor %}
-{{- '<|im_end|>\n' }}
-{%- elif message.role == "tool" %}
-{{- '<|im_start|>user\n<tool_response>\n' + message.content + '\n</tool_response><|im_end|>\n' }}
-{%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-{{- '<|im_start|>assistant\n' }}
-{%- endif %})";
+using test::kToolForm;
 
 constexpr char kHello[] = R"([{"role": "user", "content": "hello"}])";
 constexpr char kWeather[] =
@@ -256,6 +227,8 @@ TEST_F(ChatTest, ARequiredCallIsAValidOne) {
   ASSERT_TRUE(answer.ok()) << text << "\n" << answer.status().message();
   ASSERT_EQ(answer->tool_calls.size(), 1u) << text;
   EXPECT_EQ(answer->tool_calls[0].name, "roll");
+  const std::string forced = said(*models_.back(), prompt, std::string(300, 'W'));
+  EXPECT_EQ(forced.substr(0, 11), "<tool_call>") << "not a word before it";
   EXPECT_EQ(json::parse(answer->tool_calls[0].arguments), json({{"faces", 4}})) << text;
 }
 

@@ -21,6 +21,7 @@ TEST(Grammar, WhatIsUsualPasses) {
 TEST(Grammar, BombsAreRefused) {
   EXPECT_EQ(message(std::string(60'000, '(')), "grammar: 60000 bytes, over the limit of 16384");
   EXPECT_EQ(message("root ::= " + std::string(65, '(')), "grammar: brackets over 64 deep");
+  EXPECT_EQ(message("root ::= \"a"), "grammar: line 1: the end, inside of a text or a class");
   EXPECT_EQ(message("root ::= \"a\"{257}"), "grammar: a repetition of over 256");
   EXPECT_EQ(message("root ::= \"a\"{1,99999999999999999999}"), "grammar: a repetition of over 256");
   EXPECT_EQ(message("root ::= \"a\"{5,2}"), "grammar: a repetition of at most less than at least");

@@ -57,7 +57,33 @@ struct Events {
       for (const nlohmann::json& one : chunk["choices"]) {
         if (one["index"] != choice) continue;
         if (one.contains("text")) all += one["text"].get<std::string>();
-        if (one.contains("delta")) all += one["delta"].value("content", "");
+        if (one.contains("delta") && one["delta"].contains("content") &&
+            one["delta"]["content"].is_string()) {
+          all += one["delta"]["content"].get<std::string>();
+        }
+      }
+    }
+    return all;
+  }
+  // The calls of one choice as a whole message has them, put together as clients do.
+  nlohmann::json calls(std::size_t choice = 0) const {
+    nlohmann::json all = nlohmann::json::array();
+    for (const nlohmann::json& chunk : chunks) {
+      for (const nlohmann::json& one : chunk["choices"]) {
+        if (one["index"] != choice || !one.contains("delta")) continue;
+        if (!one["delta"].contains("tool_calls")) continue;
+        for (nlohmann::json call : one["delta"]["tool_calls"]) {
+          const std::size_t index = call["index"];
+          call.erase("index");
+          if (index == all.size()) {
+            EXPECT_TRUE(call.contains("id") && call["function"].contains("name")) << call.dump();
+            all.push_back(call);
+            continue;
+          }
+          EXPECT_FALSE(call.contains("id")) << call.dump();
+          std::string& said = all.at(index)["function"]["arguments"].get_ref<std::string&>();
+          said += call["function"]["arguments"].get<std::string>();
+        }
       }
     }
     return all;

@@ -94,14 +94,53 @@ TEST(OpenAiBody, AChatsFields) {
             {"top_logprobs", 4},
             {"tools", json::array()},
             {"tool_choice", "auto"},
+            {"chat_template_kwargs", {{"enable_thinking", false}}},
             {"response_format", {{"type", "json_object"}}}},
            Endpoint::kChat);
-  ASSERT_EQ(body.messages.size(), 4u);
-  EXPECT_EQ(body.messages[0], std::pair(std::string("system"), std::string("be brief")));
-  EXPECT_EQ(body.messages[1].second, "hi");
+  const json messages = json::parse(body.chat.messages);
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[0], json({{"role", "system"}, {"content", "be brief"}}));
+  EXPECT_EQ(messages[1]["content"][0]["text"], "hi");
+  EXPECT_EQ(body.chat.variables, R"({"enable_thinking":false})");
+  EXPECT_FALSE(body.may_call());
   EXPECT_EQ(body.request.options.max_tokens, 5u);
   EXPECT_EQ(body.top_logprobs, 4u);
-  EXPECT_NE(body.request.options.sampler.grammar.find("root ::= object"), std::string::npos);
+  EXPECT_TRUE(body.formed() && body.chat.json_object);
+}
+
+TEST(OpenAiBody, ToolsAndSchemasGoToTheTemplateAsTheyAreWritten) {
+  const std::string text = R"({
+      "messages": [
+        {"role": "user", "content": "rain?"},
+        {"role": "assistant", "content": null, "refusal": null, "annotations": [], "tool_calls": [
+          {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "dry"}],
+      "tools": [{"type": "function", "function": {"name": "f", "parameters":
+        {"type": "object", "properties": {"z": {}, "a": {}}}}}],
+      "tool_choice": {"type": "function", "function": {"name": "f"}},
+      "parallel_tool_calls": false})";
+  const Result<Json> object = parse_json(text, 10'000);
+  ASSERT_TRUE(object.ok()) << object.status().message();
+  Body body{.endpoint = Endpoint::kChat};
+  const Status status = read_body(*object, body);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(body.may_call());
+  EXPECT_LT(body.chat.tools.find("\"z\""), body.chat.tools.find("\"a\"")) << "the model sees them";
+  EXPECT_EQ(body.chat.tool_choice, model::ToolChoice::kRequired);
+  EXPECT_EQ(body.chat.tool_name, "f");
+  EXPECT_FALSE(body.chat.parallel_tool_calls);
+  EXPECT_NE(body.chat.messages.find("\"tool_call_id\":\"c1\""), std::string::npos);
+
+  const json schema = {{"type", "object"}};
+  for (const json& format :
+       {json{{"type", "json_schema"},
+             {"json_schema", {{"name", "n"}, {"schema", schema}, {"strict", true}}}},
+        json{{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", schema}}}},
+        json{{"type", "json_object"}, {"schema", schema}}}) {
+    const Body formed = read({{"prompt", "x"}, {"response_format", format}});
+    EXPECT_EQ(formed.chat.json_schema, R"({"type":"object"})") << format.dump();
+    EXPECT_FALSE(formed.chat.json_object);
+  }
 }
 
 TEST(OpenAiBody, WhatADefaultPolicyDropsExactKeeps) {
@@ -146,7 +185,13 @@ TEST(OpenAiBody, ARefusalNamesItsField) {
       {"grammar", "root ::= \"a\"{9999}", "grammar: a repetition of over 256"},
       {"response_format",
        {{"type", "json_schema"}},
-       "response_format: json_schema is not supported"},
+       "response_format.json_schema: null is not an object"},
+      {"response_format",
+       {{"type", "json_schema"}, {"json_schema", {{"name", "n"}}}},
+       "response_format.json_schema.schema: null is not an object"},
+      {"response_format",
+       {{"type", "json_schema"}, {"json_schema", {{"regex", "n"}}}},
+       "response_format.json_schema.regex: not supported"},
       {"response_format", {{"type", "xml"}}, "response_format.type: \"xml\" is none of"},
       {"response_format", "json", "response_format.type: null is none of"},
       {"kv", {{"window", 1}}, "kv.window: not supported"},
@@ -191,7 +236,28 @@ TEST(OpenAiBody, PairsThatCannotBe) {
   EXPECT_EQ(
       refused({{"response_format", {{"type", "json_object"}}}, {"grammar", "root ::= \"a\""}}),
       "response_format: and grammar: give one of them");
-  EXPECT_EQ(refused({{"tools", {1}}}), "tools: not supported");
+  const json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
+  EXPECT_EQ(refused({{"tools", tools}, {"grammar", "root ::= \"a\""}}),
+            "tools: and grammar: give one of them");
+  EXPECT_EQ(refused({{"tools", tools}, {"ignore_eos", true}}), "ignore_eos: not with tools");
+  EXPECT_EQ(refused({{"tools", tools}, {"min_tokens", 5}}), "min_tokens: not with tools");
+  EXPECT_EQ(refused({{"tools", tools}, {"response_format", {{"type", "json_object"}}}}),
+            "response_format: not together with tools that may be called");
+  EXPECT_EQ(refused({{"tools", 1}}), "tools: 1 is not an array");
+  EXPECT_EQ(refused({{"tool_choice", "any"}}).substr(0, 34),
+            "tool_choice: \"any\" is none of \"non");
+  EXPECT_EQ(refused({{"tool_choice", {{"type", "function"}, {"function", {{"name", 1}}}}}}),
+            "tool_choice.function.name: 1 is not a string");
+  EXPECT_EQ(refused({{"chat_template_kwargs", 1}}), "chat_template_kwargs: 1 is not an object");
+  EXPECT_EQ(refusal({{"messages", {{{"role", "user"}, {"content", "x"}, {"audio", 1}}}}},
+                    Endpoint::kChat),
+            "messages[0].audio: not supported");
+  // What calls nothing binds nothing.
+  read({{"messages", chat["messages"]},
+        {"tools", tools},
+        {"tool_choice", "none"},
+        {"response_format", {{"type", "json_object"}}}},
+       Endpoint::kChat);
 }
 
 TEST(OpenAiBody, AFieldThatIsNoNameIsNotRepeatedAsOne) {
@@ -201,7 +267,7 @@ TEST(OpenAiBody, AFieldThatIsNoNameIsNotRepeatedAsOne) {
 
 TEST(ParseJson, RefusesWhatNoParserShouldMeet) {
   const auto message = [](const std::string& text) {
-    const Result<json> object = parse_json(text, 10'000);
+    const Result<Json> object = parse_json(text, 10'000);
     return object.ok() ? std::string("none") : object.status().message();
   };
   EXPECT_EQ(message(std::string(3000, '[')), "brackets 3000 deep, over the limit of 64");
@@ -209,6 +275,11 @@ TEST(ParseJson, RefusesWhatNoParserShouldMeet) {
   EXPECT_EQ(message("{\"a\": \"\xC3\"}"), "not JSON at byte 9");
   EXPECT_EQ(message("1e999"), "a number is over what a double holds");
   EXPECT_EQ(message(""), "not JSON at byte 1");
+  std::string wide = "{";
+  for (int i = 0; i < 11'000; ++i) wide += "\"" + std::to_string(i) + "\":1,";
+  wide.back() = '}';
+  const Result<Json> object = parse_json(wide, 1 << 20);
+  EXPECT_EQ(object.status().message(), "objects of too many members");
   EXPECT_EQ(message("{\"[[[\": \"{{{\\\"[\"}"), "none");
 }
 

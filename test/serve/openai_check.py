@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goal: the unmodified `openai` package works against `quire serve`.
 Method: starts the built program on a model and uses the client as its documentation does: chat, stream,
-usage, several answers, logprobs, JSON, errors, a cancelled stream.
+usage, several answers, logprobs, JSON, schemas, tools, errors, a cancelled stream.
 
     python3 -m venv /tmp/openai && /tmp/openai/bin/pip install -r test/serve/openai_check.txt
     /tmp/openai/bin/python test/serve/openai_check.py MODEL.gguf [build/quire]
@@ -13,6 +13,17 @@ import subprocess
 import sys
 
 import openai
+import pydantic
+
+
+class City(pydantic.BaseModel):
+    city: str
+    people: int
+
+
+class Weather(pydantic.BaseModel):
+    city: str
+
 
 ASK = [{"role": "system", "content": "Be brief."},
        {"role": "user", "content": "What is the capital of France?"}]
@@ -84,6 +95,62 @@ def check_options(client):
     check("stop", "7" not in stopped.choices[0].text, stopped)
 
 
+def check_schema(client):
+    schema = {"type": "object", "properties": {
+        "city": {"type": "string", "maxLength": 20}, "people": {"type": "integer", "minimum": 0}},
+        "required": ["city", "people"], "additionalProperties": False}
+    options = {"model": "any", "messages": ASK, "max_tokens": 150, "response_format": {
+        "type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": schema}}}
+    whole = client.chat.completions.create(**options).choices[0]
+    answer = json.loads(whole.message.content)
+    check("json_schema", whole.finish_reason == "stop" and list(answer) == ["city", "people"] and
+          isinstance(answer["people"], int), whole)
+    chunks = list(client.chat.completions.create(stream=True, **options))
+    said = "".join(c.choices[0].delta.content or "" for c in chunks)
+    check("json_schema streamed", said == whole.message.content, said)
+    parsed = client.chat.completions.parse(**{**options, "response_format": City})
+    check("json_schema by the package's parse()", isinstance(parsed.choices[0].message.parsed, City), parsed)
+
+
+def check_tools(client):
+    tools = [openai.pydantic_function_tool(Weather, description="The weather of a city, now")]
+    options = {"model": "any", "max_tokens": 200, "tools": tools, "messages": [
+        {"role": "user", "content": "What is the weather in Paris now?"}]}
+    try:
+        whole = client.chat.completions.create(**options)
+    except openai.BadRequestError as error:  # the template of this model shows no tools
+        return check("tools are refused by name", error.param == "tools", error)
+    named = client.chat.completions.create(
+        tool_choice={"type": "function", "function": {"name": "Weather"}}, **options).choices[0]
+    call = named.message.tool_calls[0]
+    check("a named tool", named.finish_reason == "tool_calls" and call.function.name == "Weather" and
+          isinstance(json.loads(call.function.arguments)["city"], str), named)
+    check("tools, auto", whole.choices[0].finish_reason in ("tool_calls", "stop"), whole)
+    print(f"       auto said: {whole.choices[0].message.model_dump(exclude_none=True)}")
+    ids, name, arguments, finish = [], "", "", None
+    for chunk in client.chat.completions.create(stream=True, tool_choice="required",
+                                                parallel_tool_calls=False, **options):
+        finish = chunk.choices[0].finish_reason or finish
+        for piece in chunk.choices[0].delta.tool_calls or []:
+            ids += [piece.id] if piece.id else []
+            name += piece.function.name or ""
+            arguments += piece.function.arguments or ""
+    check("tools streamed", len(ids) == 1 and name == "Weather" and "city" in json.loads(arguments) and
+          finish == "tool_calls", (ids, name, arguments, finish))
+    with client.chat.completions.stream(tool_choice="required", parallel_tool_calls=False,
+                                        **options) as stream:
+        for _ in stream:
+            pass
+        final = stream.get_final_completion().choices[0].message
+    check("tools by the package's stream()", isinstance(
+        final.tool_calls[0].function.parsed_arguments, Weather), final)
+    options["messages"] += [named.message, {
+        "role": "tool", "tool_call_id": call.id, "content": "sunny, 21 degrees"}]
+    after = client.chat.completions.create(tool_choice="none", **options).choices[0]
+    check("after the tool's answer", bool(after.message.content) and not after.message.tool_calls, after)
+    print(f"       it said: {after.message.content!r}")
+
+
 def check_errors(client):
     def refused(name, kind, param, **options):
         try:
@@ -93,8 +160,9 @@ def check_errors(client):
             check(name, error.param == param, error)
     refused("a wrong value", openai.BadRequestError, "temperature", temperature=-1)
     refused("an unknown field", openai.BadRequestError, "wish", extra_body={"wish": 1})
-    refused("tools are refused", openai.BadRequestError, "tools",
-            tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}])
+    refused("a schema that no grammar enforces", openai.BadRequestError, "response_format",
+            response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": {"not": {}}}})
+    refused("a choice of no tools", openai.BadRequestError, "tool_choice", tool_choice="required")
     try:
         client.completions.create(model="any", prompt="word " * 20000)
         check("a prompt too long", False, "no error")
@@ -119,6 +187,8 @@ def main() -> int:
         client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300)
         check_chats(client)
         check_options(client)
+        check_schema(client)
+        check_tools(client)
         check_errors(client)
     finally:
         server.send_signal(signal.SIGTERM)
