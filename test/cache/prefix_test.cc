@@ -401,7 +401,8 @@ TEST(PrefixTest, WhatIsFreeIsTrueWithUnitsInTheWay) {
   const std::uint32_t fits = cache->tokens_that_fit();
   std::vector<std::pair<SequenceId, std::uint32_t>> running;  // and its text
   std::size_t refused = 0;
-  for (std::uint32_t i = 0; i < 250; ++i) {
+  // A walk that happened to drop much goes on until it has felt the budget.
+  for (std::uint32_t i = 0; i < 250 || (refused == 0 && i < 2500); ++i) {
     const std::uint32_t text = static_cast<std::uint32_t>(random() % 8);
     if (running.size() < 4) {
       const std::vector<Token> tokens =
