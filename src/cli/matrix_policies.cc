@@ -102,6 +102,36 @@ MatrixCell streamed(const std::optional<Policy>& policy) {
   return cell;
 }
 
+// Whether what an earlier prompt has computed need not be computed again.
+MatrixCell behind_a_prefix(const std::optional<Policy>& policy) {
+  CacheOptions options = cache_of({layer(), layer()});
+  options.prefix.hash = [](std::span<const std::byte>) { return Digest{}; };
+  const Result<std::unique_ptr<Cache>> opened = Cache::open(options);
+  if (!opened.ok()) return cell_of(opened.status());
+  Cache& cache = **opened;
+  const Result<SequenceId> earlier = cache.start();
+  if (!earlier.ok()) return cell_of(earlier.status());
+  const Segment rows{.sequence = *earlier, .rows = kShort};
+  if (Status status = cache.begin({&rows, 1}); !status.ok()) return cell_of(status);
+  const std::vector<float> zeros(std::size_t{kShort} * 2 * 64, 0.0f);
+  std::vector<float> out(zeros.size());
+  for (std::uint32_t l = 0; l < options.layers.size(); ++l) {
+    cache.append(l, zeros.data(), zeros.data(), 0, 1);
+    cache.attend(l, zeros.data(), out.data(), 0, 1);
+  }
+  cache.commit();
+  const std::vector<Token> text(2 * kShort, 0);
+  const PrefixText whole{.tokens = text};
+  if (const auto entered = cache.index(*earlier, whole); !entered.ok()) {
+    return cell_of(entered.status());
+  }
+  const PrefixMatch match = cache.lookup(whole, policy ? policy->needs : Needs{});
+  if (match.usable > 0) return {.state = MatrixCell::State::kYes};
+  return {.state = MatrixCell::State::kLess,
+          .text = std::string("reads its whole prompt (kv.cache_miss_reason: ") +
+                  name_of(match.end) + ")"};
+}
+
 MatrixRow row_of(const std::string& name, const std::optional<Policy>& policy,
                  const model::Model* model) {
   const auto with = [&](const CacheOptions& options) {
@@ -119,7 +149,7 @@ MatrixRow row_of(const std::string& name, const std::optional<Policy>& policy,
       .cells = {with(cache_of({layer(), layer()})),
                 with(cache_of({layer(), layer()}, KvType::kBF16)),
                 with(cache_of({layer(), layer()}, KvType::kF32)), streamed(policy),
-                with(cache_of({layer(), layer(kWindow)})),
+                behind_a_prefix(policy), with(cache_of({layer(), layer(kWindow)})),
                 with(cache_of({layer(kWindow), layer(kWindow)})), with(cache_of({silent}))}};
   if (model == nullptr) return row;
   CacheOptions own = cache_of(model->info().attention);
@@ -135,12 +165,13 @@ MatrixTable policy_matrix(const model::Model* model) {
       .name = "Policies",
       .about =
           "By how keys and values are stored (`--kv-type`); with a prompt that does not fit "
-          "the budget and is read in pieces (`kv.on_overflow: stream`); on models where some "
-          "layers, or all, have a window (a policy cuts those without one); and, for users of "
+          "the budget and is read in pieces (`kv.on_overflow: stream`); with a prompt whose "
+          "beginning is in the prefix cache; on models where some layers, or all, have a window (a "
+          "policy cuts those without one); and, for users of "
           "the library, on layers whose LayerShape says neither `rope` nor `output`. All of "
           "them may be mixed in one batch, with every field above.",
-      .columns = {"policy", "f16", "bf16", "f32", "streamed", "some windows", "windows alone",
-                  "bare layers"},
+      .columns = {"policy", "f16", "bf16", "f32", "streamed", "prefix hit", "some windows",
+                  "windows alone", "bare layers"},
       .rows = {row_of("none", {}, model)}};
   if (model != nullptr) table.columns.emplace_back("this model");
   for (const PolicyInfo& info : list_policies()) {

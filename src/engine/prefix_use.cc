@@ -51,6 +51,11 @@ Result<SequenceId> PrefixUse::start(std::uint32_t& reused) {
   if (found() == 0) return cache_.start(needs_);
   const Result<PrefixStart> begun = cache_.start_with_prefix(needs_, text(looked_), found_);
   if (!begun.ok()) return begun.status();
+  // Never more than what its rows were planned with, also when units it missed are there again.
+  if (begun->reused < found_) {
+    found_ = begun->reused;
+    end_ = begun->end;
+  }
   reused = begun->reused;
   return begun->sequence;
 }

@@ -72,6 +72,9 @@ TEST(Matrix, SaysWhatIsRefusedInTheWordsOfTheRefusal) {
   EXPECT_EQ(cell(policies, "none", "streamed").state, State::kNo) << "nothing could be cut";
   EXPECT_EQ(cell(policies, "knorm", "streamed").state, State::kYes);
   EXPECT_EQ(cell(policies, "snapkv", "streamed").state, State::kLess);
+  EXPECT_EQ(cell(policies, "none", "prefix hit").state, State::kYes);
+  EXPECT_EQ(cell(policies, "snapkv", "prefix hit").state, State::kYes) << "behind its last rows";
+  EXPECT_EQ(cell(policies, "h2o", "prefix hit").state, State::kLess);
   EXPECT_EQ(cell(policies, "h2o", "windows alone").state, State::kNo);
   EXPECT_EQ(cell(policies, "h2o", "bare layers").state, State::kYes);
   EXPECT_NE(cell(policies, "criticalkv", "bare layers").text.find(".output"), std::string::npos);
