@@ -47,8 +47,10 @@ std::uint32_t PrefixUse::most(std::uint32_t prompt) const {
 }
 
 Result<SequenceId> PrefixUse::start(std::uint32_t& reused) {
-  reused = 0;
-  if (found() == 0) return cache_.start(needs_);
+  if (found() == 0) {
+    reused = 0;
+    return cache_.start(needs_);
+  }
   const Result<PrefixStart> begun = cache_.start_with_prefix(needs_, text(looked_), found_);
   if (!begun.ok()) return begun.status();
   // Never more than what its rows were planned with, also when units it missed are there again.
