@@ -39,14 +39,14 @@ std::byte* Tables::acquire_pack_array() {
   std::byte* array = pool_.acquire_array(Pack::bytes(geometry_.block_tokens));
   if (array != nullptr || spare_arrays_.count == 0) return array;
   array = spare_arrays_.first;
-  std::memcpy(&spare_arrays_.first, array, sizeof(array));
+  std::memcpy(&spare_arrays_.first, array, sizeof(std::byte*));
   --spare_arrays_.count;
   return array;
 }
 
 void Tables::release_pack_array(std::byte* array) {
   if (spare_arrays_.count >= spare_arrays_.wanted) return pool_.release_array(array);
-  std::memcpy(array, &spare_arrays_.first, sizeof(array));
+  std::memcpy(array, &spare_arrays_.first, sizeof(std::byte*));
   spare_arrays_.first = array;
   ++spare_arrays_.count;
 }
@@ -122,7 +122,7 @@ void Tables::set_spare_arrays(std::size_t count) {
   }
   while (spare_arrays_.count > count) {
     std::byte* array = spare_arrays_.first;
-    std::memcpy(&spare_arrays_.first, array, sizeof(array));
+    std::memcpy(&spare_arrays_.first, array, sizeof(std::byte*));
     --spare_arrays_.count;
     pool_.release_array(array);
   }

@@ -9,6 +9,11 @@
 #include "engine/prompt_roles.h"
 
 namespace quire::engine {
+namespace {
+
+constexpr std::uint32_t kReadAnewMost = 4;
+
+}  // namespace
 
 Generation::Generation(const model::Model& model, Cache& cache, std::span<const model::Token> ends,
                        RequestId id, Request request, std::unique_ptr<model::Sampler> sampler,
@@ -192,8 +197,9 @@ void Generation::preempt() {
   reviewer_.restart();
 }
 
+// Others may begin beside it again, and leave the pool's slabs cut up again.
 bool Generation::begin_anew() {
-  if (std::exchange(anew_, true)) return false;
+  if (anew_++ == kReadAnewMost) return false;
   prefix_.turn_off("no-room");
   return true;
 }

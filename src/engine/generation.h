@@ -68,8 +68,8 @@ class Generation {
   void admitted(double now);  // its first rows are about to run
   bool begun() const { return begun_; }
   void preempt();  // to be read again
-  // Once: a request that found no room although it is alone is not read again for ever.  It shares
-  // nothing then, as what others left may lie where room is missing.
+  // A few times: a request that found no room although it is alone is not read again for ever.  It
+  // shares nothing then, as what others left may lie where room is missing.
   bool begin_anew();
   Status cut(std::size_t missing_bytes, bool alone);
   std::uint32_t read() const { return read_; }
@@ -133,7 +133,8 @@ class Generation {
   std::uint32_t shown_ = 0;  // prompt tokens that on_prompt knows of
   std::optional<SequenceId> sequence_;
   bool whole_ = true;
-  bool begun_ = false, ended_ = false, cancelled_ = false, anew_ = false;
+  bool begun_ = false, ended_ = false, cancelled_ = false;
+  std::uint32_t anew_ = 0;  // times it was read anew
   double submitted_, started_ = 0, first_ = 0;
   Answer answer_;
 };

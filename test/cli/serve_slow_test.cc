@@ -136,60 +136,67 @@ void check_schema(HttpClient& client) {
   EXPECT_EQ(Events(client.post("/v1/chat/completions", ask).body).text(), text);
 }
 
-TEST(ServeProgram, ToolsAndSchemasOnRealModels) {
-  const std::string path = test::real_model(test::kQwenCoder);
-  const std::string without = test::real_model(test::kSmolLm);
-  QUIRE_NEED(path);
-  QUIRE_NEED(without);
-  if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
-  const std::string threads = std::to_string(test::test_threads());
-  json ask = json::parse(R"({"max_tokens": 200, "parallel_tool_calls": false,
+json weather() {
+  return json::parse(R"({"max_tokens": 200, "parallel_tool_calls": false,
       "messages": [{"role": "user", "content": "What is the weather in Oslo?"}],
       "tools": [{"type": "function", "function": {"name": "get_weather", "strict": true,
         "description": "The weather of a city, now", "parameters": {"type": "object",
           "properties": {"city": {"type": "string", "maxLength": 30}},
           "required": ["city"], "additionalProperties": false}}}]})");
-  {
-    Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads", threads,
-                     "--deterministic", "--temp", "0"});
-    HttpClient client(port_of(program));
-    for (const json& choose : {json("required"), json({{"type", "function"},
-                                                       {"function", {{"name", "get_weather"}}}})}) {
-      json one = ask;
-      one["tool_choice"] = choose;
-      const json choice = answer_of(client.post("/v1/chat/completions", one));
-      ASSERT_EQ(choice["finish_reason"], "tool_calls") << choice;
-      ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << choice;
-      json call = choice["message"]["tool_calls"][0];
-      EXPECT_EQ(call["function"]["name"], "get_weather");
-      const std::string text = call["function"]["arguments"];
-      const json arguments = json::parse(text, nullptr, false);
-      EXPECT_TRUE(contains(arguments.value("city", ""), "Oslo")) << text;
-      one["stream"] = true;
-      const Events events(client.post("/v1/chat/completions", one).body);
-      EXPECT_EQ(events.finish(), "tool_calls");
-      ASSERT_EQ(events.calls().size(), 1u);
-      EXPECT_EQ(events.calls()[0]["function"], call["function"]);
+}
 
-      one = ask;
-      one["messages"].push_back(choice["message"]);
-      one["messages"].push_back(
-          {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "rain, 4 degrees"}});
-      one["tool_choice"] = "none";
-      const json after = answer_of(client.post("/v1/chat/completions", one));
-      EXPECT_TRUE(contains(after["message"]["content"], "rain")) << after;
-    }
-    const json automatic = answer_of(client.post("/v1/chat/completions", ask));
-    const bool called = automatic["message"].contains("tool_calls");
-    EXPECT_EQ(automatic["finish_reason"], called ? "tool_calls" : "stop") << automatic;
-    check_schema(client);
-    program.interrupt();
-    EXPECT_EQ(program.finish().status, 0);
-  }
-  Program program({"serve", "-m", without, "--port", "0", "--budget", "64MiB", "--threads", threads,
+TEST(ServeProgram, ToolsAndSchemasOnRealModels) {
+  const std::string path = test::real_model(test::kQwenCoder);
+  QUIRE_NEED(path);
+  if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
+  const std::string threads = std::to_string(test::test_threads());
+  const json ask = weather();
+  Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads", threads,
                    "--deterministic", "--temp", "0"});
   HttpClient client(port_of(program));
-  const HttpReply refused = client.post("/v1/chat/completions", ask);
+  for (const json& choose :
+       {json("required"), json({{"type", "function"}, {"function", {{"name", "get_weather"}}}})}) {
+    json one = ask;
+    one["tool_choice"] = choose;
+    const json choice = answer_of(client.post("/v1/chat/completions", one));
+    ASSERT_EQ(choice["finish_reason"], "tool_calls") << choice;
+    ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << choice;
+    json call = choice["message"]["tool_calls"][0];
+    EXPECT_EQ(call["function"]["name"], "get_weather");
+    const std::string text = call["function"]["arguments"];
+    const json arguments = json::parse(text, nullptr, false);
+    EXPECT_TRUE(contains(arguments.value("city", ""), "Oslo")) << text;
+    one["stream"] = true;
+    const Events events(client.post("/v1/chat/completions", one).body);
+    EXPECT_EQ(events.finish(), "tool_calls");
+    ASSERT_EQ(events.calls().size(), 1u);
+    EXPECT_EQ(events.calls()[0]["function"], call["function"]);
+
+    one = ask;
+    one["messages"].push_back(choice["message"]);
+    one["messages"].push_back(
+        {{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "rain, 4 degrees"}});
+    one["tool_choice"] = "none";
+    const json after = answer_of(client.post("/v1/chat/completions", one));
+    EXPECT_TRUE(contains(after["message"]["content"], "rain")) << after;
+  }
+  const json automatic = answer_of(client.post("/v1/chat/completions", ask));
+  const bool called = automatic["message"].contains("tool_calls");
+  EXPECT_EQ(automatic["finish_reason"], called ? "tool_calls" : "stop") << automatic;
+  check_schema(client);
+  program.interrupt();
+  EXPECT_EQ(program.finish().status, 0);
+}
+
+TEST(ServeProgram, ATemplateWithoutToolsRefusesThemAndTakesSchemas) {
+  const std::string path = test::real_model(test::kSmolLm);
+  QUIRE_NEED(path);
+  if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
+  const std::string threads = std::to_string(test::test_threads());
+  Program program({"serve", "-m", path, "--port", "0", "--budget", "64MiB", "--threads", threads,
+                   "--deterministic", "--temp", "0"});
+  HttpClient client(port_of(program));
+  const HttpReply refused = client.post("/v1/chat/completions", weather());
   EXPECT_EQ(refused.status, 400) << "its template shows no tools";
   EXPECT_EQ(refused.json()["error"]["param"], "tools") << refused.body;
   check_schema(client);
