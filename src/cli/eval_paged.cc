@@ -9,7 +9,6 @@
 #include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
-#include "cli/interrupt.h"
 #include "cli/terminal.h"
 #include "eval/paged_eval.h"
 
@@ -94,7 +93,8 @@ Result<eval::PagedOptions> options_of(const PagedFlags& flags) {
 }
 
 // One bar over the parts, of which the quality takes most of the time.
-void show(eval::PagedOptions& options, ProgressLine& progress) {
+void connect(eval::PagedOptions& options, ProgressLine& progress, const std::atomic<bool>* cancel) {
+  options.quality.cancel = options.rates.cancel = options.capacity.cancel = cancel;
   const auto part = [&progress](double from, double to) {
     return [&progress, from, to](double share, const std::string& doing) {
       progress.show(from + (to - from) * share, doing);
@@ -116,23 +116,8 @@ int eval_paged(const PagedFlags& flags) {
     complain("--quick, --full: one of them");
     return kExitUsage;
   }
-  Result<eval::PagedOptions> options = options_of(flags);
-  if (!options.ok()) return failed(flags, options.status());
-  const Result<Engine> engine = open_eval_engine(flags.engine);
-  if (!engine.ok()) return failed(flags, engine.status());
-  ProgressLine progress("eval");
-  const Answering answering;
-  options->quality.cancel = options->rates.cancel = options->capacity.cancel = answering.cancel();
-  show(*options, progress);
-  const Result<eval::PagedReport> report =
-      eval::evaluate_paged(*engine->model, engine->cache->options(), *options);
-  progress.clear();
-  if (!report.ok()) return failed(flags, report.status());
-  if (Status status = write_report_files(*report, flags.csv, flags.report); !status.ok()) {
-    return failed(flags, status);
-  }
-  print_report(*report, flags.json);
-  return kExitDone;
+  return run_eval(flags, options_of(flags), connect, eval::evaluate_paged,
+                  [&](const Status& status) { return failed(flags, status); });
 }
 
 }  // namespace

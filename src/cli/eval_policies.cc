@@ -10,8 +10,6 @@
 #include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
-#include "cli/interrupt.h"
-#include "cli/terminal.h"
 #include "engine/generate.h"
 #include "eval/policies_eval.h"
 
@@ -116,27 +114,10 @@ Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
   return options;
 }
 
-int eval_policies(PoliciesFlags flags) {
-  Result<eval::PoliciesOptions> options = options_of(flags);
-  if (!options.ok()) return eval_stopped(options.status(), flags.json, flags.log);
-  const Result<Engine> engine = open_eval_engine(flags.engine);
-  if (!engine.ok()) return eval_stopped(engine.status(), flags.json, flags.log);
-
-  ProgressLine progress("eval");
-  Answering answering;
-  options->cancel = answering.cancel();
-  options->on_progress = [&](double share, const std::string& doing) {
-    progress.show(share, doing);
-  };
-  const Result<eval::PoliciesReport> report =
-      eval::evaluate_policies(*engine->model, engine->cache->options(), *options);
-  progress.clear();
-  if (!report.ok()) return eval_stopped(report.status(), flags.json, flags.log);
-  if (Status status = write_report_files(*report, flags.csv, flags.report); !status.ok()) {
-    return eval_stopped(status, flags.json, flags.log);
-  }
-  print_report(*report, flags.json);
-  return kExitDone;
+int eval_policies(const PoliciesFlags& flags) {
+  return run_eval(
+      flags, options_of(flags), show_progress<eval::PoliciesOptions>, eval::evaluate_policies,
+      [&](const Status& status) { return eval_stopped(status, flags.json, flags.log); });
 }
 
 }  // namespace

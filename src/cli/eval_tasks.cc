@@ -10,7 +10,6 @@
 #include "cli/eval_session.h"
 #include "cli/eval_texts.h"
 #include "cli/flags.h"
-#include "cli/interrupt.h"
 #include "cli/run_flags.h"
 #include "cli/terminal.h"
 #include "engine/budget.h"
@@ -164,26 +163,13 @@ Result<eval::TasksOptions> options_of(const TasksFlags& flags) {
 }
 
 int eval_tasks(const TasksFlags& flags) {
-  Result<eval::TasksOptions> options = options_of(flags);
-  if (!options.ok()) return eval_stopped(options.status(), flags.json, flags.log);
-  const Result<Engine> engine = open_eval_engine(flags.engine);
-  if (!engine.ok()) return eval_stopped(engine.status(), flags.json, flags.log);
-
-  ProgressLine progress("eval");
-  Answering answering;
-  options->quality.cancel = answering.cancel();
-  options->quality.on_progress = [&](double share, const std::string& doing) {
-    progress.show(share, doing);
-  };
-  const Result<eval::TasksReport> report =
-      eval::evaluate_tasks(*engine->model, engine->cache->options(), *options);
-  progress.clear();
-  if (!report.ok()) return eval_stopped(report.status(), flags.json, flags.log);
-  if (Status status = write_report_files(*report, flags.csv, flags.report); !status.ok()) {
-    return eval_stopped(status, flags.json, flags.log);
-  }
-  print_report(*report, flags.json);
-  return kExitDone;
+  return run_eval(
+      flags, options_of(flags),
+      [](eval::TasksOptions& options, ProgressLine& progress, const std::atomic<bool>* cancel) {
+        show_progress(options.quality, progress, cancel);
+      },
+      eval::evaluate_tasks,
+      [&](const Status& status) { return eval_stopped(status, flags.json, flags.log); });
 }
 
 }  // namespace

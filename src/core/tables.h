@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -317,10 +318,24 @@ class Tables {
     LanePlace at;
     std::uint32_t gain;  // blocks, at most
   };
+  void push_spare(std::uint32_t group, const Row& pack);
+  Row pop_spare(std::uint32_t group);  // REQUIRES: there is one
   // Arrays of packs set aside, likewise.
   struct SpareArrays {
     std::byte* first = nullptr;
     std::size_t count = 0, wanted = 0;
+
+    void push(std::byte* array) {
+      std::memcpy(array, &first, sizeof(std::byte*));
+      first = array;
+      ++count;
+    }
+    std::byte* pop() {
+      std::byte* array = first;
+      std::memcpy(&first, array, sizeof(std::byte*));
+      --count;
+      return array;
+    }
   };
   std::byte* acquire_pack_array();
   void release_pack_array(std::byte* array);

@@ -37,18 +37,12 @@ bool is_view(const MovePlan& plan, const Sequence& sequence) {
 
 std::byte* Tables::acquire_pack_array() {
   std::byte* array = pool_.acquire_array(Pack::bytes(geometry_.block_tokens));
-  if (array != nullptr || spare_arrays_.count == 0) return array;
-  array = spare_arrays_.first;
-  std::memcpy(&spare_arrays_.first, array, sizeof(std::byte*));
-  --spare_arrays_.count;
-  return array;
+  return array != nullptr || spare_arrays_.count == 0 ? array : spare_arrays_.pop();
 }
 
 void Tables::release_pack_array(std::byte* array) {
   if (spare_arrays_.count >= spare_arrays_.wanted) return pool_.release_array(array);
-  std::memcpy(array, &spare_arrays_.first, sizeof(std::byte*));
-  spare_arrays_.first = array;
-  ++spare_arrays_.count;
+  spare_arrays_.push(array);
 }
 
 bool Tables::acquire_pack(std::uint32_t group, Row& pack) {
@@ -76,35 +70,37 @@ bool Tables::acquire_pack_evicting(std::uint32_t group, Row& pack) {
 
 bool Tables::take_pack(std::uint32_t group, Row& pack) {
   if (acquire_pack_evicting(group, pack)) return true;
-  Spares& spares = spares_[group];
-  if (spares.count == 0) return false;
-  pack = spares.first;
-  std::memcpy(&spares.first, pool_.address(pack.block), sizeof(Row));
-  --spares.count;
+  if (spares_[group].count == 0) return false;
+  pack = pop_spare(group);
   return true;
 }
 
-// Of a plan that did not need it.  The last few are kept: without a pack nothing can move.
-void Tables::return_pack(std::uint32_t group, const Row& pack) {
+void Tables::push_spare(std::uint32_t group, const Row& pack) {
   Spares& spares = spares_[group];
-  if (spares.count >= kSparesMin) return release_pack(pack);
   std::memcpy(pool_.address(pack.block), &spares.first, sizeof(Row));
   spares.first = {pack.block, pack.place, 0};
   ++spares.count;
 }
 
-void Tables::set_spares(std::uint32_t group, std::size_t count) {
+Row Tables::pop_spare(std::uint32_t group) {
   Spares& spares = spares_[group];
+  const Row pack = spares.first;
+  std::memcpy(&spares.first, pool_.address(pack.block), sizeof(Row));
+  --spares.count;
+  return pack;
+}
+
+// Of a plan that did not need it.  The last few are kept: without a pack nothing can move.
+void Tables::return_pack(std::uint32_t group, const Row& pack) {
+  if (spares_[group].count >= kSparesMin) return release_pack(pack);
+  push_spare(group, pack);
+}
+
+void Tables::set_spares(std::uint32_t group, std::size_t count) {
+  const Spares& spares = spares_[group];
   Row pack;
-  for (; spares.count < count && acquire_pack_evicting(group, pack); ++spares.count) {
-    std::memcpy(pool_.address(pack.block), &spares.first, sizeof(Row));
-    spares.first = pack;
-  }
-  for (; spares.count > count; --spares.count) {
-    pack = spares.first;
-    std::memcpy(&spares.first, pool_.address(pack.block), sizeof(Row));
-    release_pack(pack);
-  }
+  while (spares.count < count && acquire_pack_evicting(group, pack)) push_spare(group, pack);
+  while (spares.count > count) release_pack(pop_spare(group));
 }
 
 // Arrays take whole slabs, which a full pool has none of: it moves blocks to have one, and for that
@@ -115,17 +111,12 @@ void Tables::set_spare_arrays(std::size_t count) {
   while (spare_arrays_.count < count) {
     std::byte* array = pool_.acquire_array(bytes);
     if (array != nullptr) {
-      release_pack_array(array);
+      spare_arrays_.push(array);
     } else if (empty_slabs(1) == 0) {
       return;
     }
   }
-  while (spare_arrays_.count > count) {
-    std::byte* array = spare_arrays_.first;
-    std::memcpy(&spare_arrays_.first, array, sizeof(std::byte*));
-    --spare_arrays_.count;
-    pool_.release_array(array);
-  }
+  while (spare_arrays_.count > count) pool_.release_array(spare_arrays_.pop());
 }
 
 void Tables::set_spares_aside(std::size_t bytes) {

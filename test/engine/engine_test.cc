@@ -6,72 +6,20 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/hash_model.h"
+#include "engine/hash_bench.h"
 
 namespace quire::engine {
 namespace {
 
-using test::HashModel;
-using Tokens = std::vector<model::Token>;
+using test::prompt_of;
+using test::Tokens;
 
-Tokens prompt_of(std::uint32_t length, std::uint32_t salt = 0) {
-  Tokens tokens(length);
-  for (std::uint32_t i = 0; i < length; ++i) {
-    tokens[i] = static_cast<model::Token>((i * i + 7 * i + salt) % 29);
-  }
-  return tokens;
-}
-
-struct Bench {
-  explicit Bench(EngineOptions options = {}, std::size_t budget = std::size_t{1} << 20,
-                 std::uint32_t max_rows = 64) {
-    Result<std::unique_ptr<Cache>> opened = Cache::open(
-        {.layers = test::hash_attention(), .budget_bytes = budget, .max_rows = max_rows});
-    EXPECT_TRUE(opened.ok()) << opened.status().message();
-    cache = *std::move(opened);
-    EXPECT_TRUE(model.attach(*cache).ok());
-    options.clock = [this] { return model.seconds; };
-    options.on_step = [this](const StepReport& report) { steps.push_back(report); };
-    engine = *Engine::open(model, *cache, std::move(options));
-  }
-
-  // A request that never ends by itself; its answer goes to `answers`.
-  Request request(Tokens prompt, std::uint32_t max_tokens) {
-    Request request{.prompt = std::move(prompt)};
-    request.options.max_tokens = max_tokens;
-    request.options.stop_at_end = false;
-    request.options.make_sampler =
-        [](const model::Model&,
-           const model::SamplerOptions&) -> Result<std::unique_ptr<model::Sampler>> {
-      return std::unique_ptr<model::Sampler>(std::make_unique<test::LikeliestSampler>());
-    };
-    request.on_done = [this](RequestId id, const Answer& answer) {
-      answers[id] = answer;
-      order.push_back(id);
-      cache->check_invariants();
-    };
-    return request;
-  }
-
-  RequestId submit(Request request) {
-    const Result<RequestId> id = engine->submit(std::move(request));
-    EXPECT_TRUE(id.ok()) << id.status().message();
-    return id.ok() ? *id : RequestId{};
-  }
-  RequestId submit(Tokens prompt, std::uint32_t max_tokens) {
-    return submit(request(std::move(prompt), max_tokens));
-  }
+struct Bench : test::Bench {
+  using test::Bench::Bench;
   std::string refusal(Request request) {
     const Result<RequestId> id = engine->submit(std::move(request));
     return id.ok() ? "accepted" : id.status().message();
   }
-
-  HashModel model;
-  std::unique_ptr<Cache> cache;
-  std::unique_ptr<Engine> engine;
-  std::map<RequestId, Answer> answers;
-  std::vector<RequestId> order;
-  std::vector<StepReport> steps;
 };
 
 Tokens alone(const Tokens& prompt, std::uint32_t max_tokens) {

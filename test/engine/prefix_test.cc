@@ -6,22 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "engine/hash_model.h"
+#include "engine/hash_bench.h"
 #include "engine/sha256.h"
 
 namespace quire::engine {
 namespace {
 
-using test::HashModel;
-using Tokens = std::vector<model::Token>;
-
-Tokens prompt_of(std::uint32_t length, std::uint32_t salt = 0) {
-  Tokens tokens(length);
-  for (std::uint32_t i = 0; i < length; ++i) {
-    tokens[i] = static_cast<model::Token>((i * i + 7 * i + salt) % 29);
-  }
-  return tokens;
-}
+using test::prompt_of;
+using test::Tokens;
 
 // The two texts, one behind the other.
 Tokens joined(Tokens text, const Tokens& more) {
@@ -29,43 +21,11 @@ Tokens joined(Tokens text, const Tokens& more) {
   return text;
 }
 
-struct Bench {
+struct Bench : test::Bench {
   explicit Bench(EngineOptions options = {}, std::size_t budget = std::size_t{1} << 20,
-                 std::uint32_t max_rows = 64) {
-    Result<std::unique_ptr<Cache>> opened = Cache::open({.layers = test::hash_attention(),
-                                                         .budget_bytes = budget,
-                                                         .max_rows = max_rows,
-                                                         .prefix = {.hash = sha256}});
-    EXPECT_TRUE(opened.ok()) << opened.status().message();
-    cache = *std::move(opened);
-    EXPECT_TRUE(model.attach(*cache).ok());
-    options.clock = [this] { return model.seconds; };
-    engine = *Engine::open(model, *cache, std::move(options));
-  }
+                 std::uint32_t max_rows = 64)
+      : test::Bench(std::move(options), budget, max_rows, {.hash = sha256}) {}
 
-  Request request(Tokens prompt, std::uint32_t max_tokens) {
-    Request request{.prompt = std::move(prompt)};
-    request.options.max_tokens = max_tokens;
-    request.options.stop_at_end = false;
-    request.options.make_sampler =
-        [](const model::Model&,
-           const model::SamplerOptions&) -> Result<std::unique_ptr<model::Sampler>> {
-      return std::unique_ptr<model::Sampler>(std::make_unique<test::LikeliestSampler>());
-    };
-    request.on_done = [this](RequestId id, const Answer& answer) {
-      answers[id] = answer;
-      cache->check_invariants();
-    };
-    return request;
-  }
-  RequestId submit(Request request) {
-    const Result<RequestId> id = engine->submit(std::move(request));
-    EXPECT_TRUE(id.ok()) << id.status().message();
-    return id.ok() ? *id : RequestId{};
-  }
-  RequestId submit(Tokens prompt, std::uint32_t max_tokens) {
-    return submit(request(std::move(prompt), max_tokens));
-  }
   Answer ask(Request request) {
     const RequestId id = submit(std::move(request));
     engine->run_until_idle();
@@ -75,11 +35,6 @@ struct Bench {
     return ask(request(std::move(prompt), max_tokens));
   }
   std::uint64_t rows() const { return engine->stats().prompt_rows + engine->stats().answer_rows; }
-
-  HashModel model;
-  std::unique_ptr<Cache> cache;
-  std::unique_ptr<Engine> engine;
-  std::map<RequestId, Answer> answers;
 };
 
 // Without prefixes.

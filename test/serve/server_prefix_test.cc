@@ -1,17 +1,13 @@
 // Goal: what requests have in common is computed once, which is said in every answer, changes none,
 //   and never crosses a salt or a key.
 // Method: a small random model, in the deterministic mode, behind a server in this process; the
-// same
-//   prompts asked under different names.
+//   same prompts asked under different names.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "engine/sha256.h"
 #include "serve/served.h"
-#include "support/tiny_model.h"
+#include "serve/tiny_server_model.h"
 
 namespace quire {
 namespace {
@@ -25,27 +21,16 @@ using test::Served;
 class ServerPrefixTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::string path = (std::filesystem::path(testing::TempDir()) /
-                              ("prefix_" + std::to_string(getpid()) + ".gguf"))
-                                 .string();
-    ASSERT_TRUE(test::write_tiny_model({.context = 512}, path));
-    auto loaded = model::Model::load({.path = path, .threads = 1, .deterministic = true});
-    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    model_ = loaded->release();
-    std::filesystem::remove(path);
+    model_ = test::load_tiny_model({.context = 512});
+    ASSERT_NE(model_, nullptr);
   }
   static void TearDownTestSuite() {
     delete model_;
     model_ = nullptr;
   }
   std::unique_ptr<Served> serve(serve::ServerOptions options = {}) {
-    auto cache = Cache::open({.layers = model_->info().attention,
-                              .budget_bytes = std::size_t{4} << 20,
-                              .max_rows = 64,
-                              .prefix = {.hash = engine::sha256, .identity = "tiny"}});
-    EXPECT_TRUE(cache.ok()) << cache.status().message();
-    cache_ = *std::move(cache);
-    EXPECT_TRUE(model_->attach(*cache_).ok());
+    cache_ = test::attached_cache(*model_, std::size_t{4} << 20,
+                                  {.hash = engine::sha256, .identity = "tiny"});
     options.defaults.sampler.temperature = 0;
     return std::make_unique<Served>(*model_, *cache_, std::move(options));
   }

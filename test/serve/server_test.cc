@@ -4,13 +4,9 @@
 //   sockets; answers compared with each other.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <map>
 
 #include "serve/served.h"
-#include "support/tiny_model.h"
+#include "serve/tiny_server_model.h"
 
 namespace quire {
 namespace {
@@ -24,25 +20,16 @@ using test::Served;
 class ServerTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::string path = (std::filesystem::path(testing::TempDir()) /
-                              ("serve_" + std::to_string(getpid()) + ".gguf"))
-                                 .string();
-    ASSERT_TRUE(test::write_tiny_model({.context = 512}, path));
-    auto loaded = model::Model::load({.path = path, .threads = 1, .deterministic = true});
-    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    model_ = loaded->release();
-    std::filesystem::remove(path);
+    model_ = test::load_tiny_model({.context = 512});
+    ASSERT_NE(model_, nullptr);
   }
   static void TearDownTestSuite() {
     delete model_;
     model_ = nullptr;
   }
   void SetUp() override {
-    auto cache = Cache::open(
-        {.layers = model_->info().attention, .budget_bytes = std::size_t{2} << 20, .max_rows = 64});
-    ASSERT_TRUE(cache.ok()) << cache.status().message();
-    cache_ = *std::move(cache);
-    ASSERT_TRUE(model_->attach(*cache_).ok());
+    cache_ = test::attached_cache(*model_, std::size_t{2} << 20);
+    ASSERT_NE(cache_, nullptr);
   }
   std::unique_ptr<Served> serve(serve::ServerOptions options = {}) {
     options.defaults.sampler.temperature = 0;

@@ -4,13 +4,10 @@
 //   the grammar leaves a choice, so what has a form has it from the grammar.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "model/chat.h"
 #include "serve/served.h"
-#include "support/tiny_model.h"
+#include "serve/tiny_server_model.h"
 #include "support/tool_form.h"
 
 namespace quire {
@@ -32,14 +29,8 @@ const json kHalt = json::parse(R"({"type": "function", "function": {"name": "hal
 class ToolsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::string path = (std::filesystem::path(testing::TempDir()) /
-                              ("tools_" + std::to_string(getpid()) + ".gguf"))
-                                 .string();
-    ASSERT_TRUE(test::write_tiny_model({.context = 2048, .chat_template = test::kToolForm}, path));
-    auto loaded = model::Model::load({.path = path, .threads = 1, .deterministic = true});
-    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    model_ = loaded->release();
-    std::filesystem::remove(path);
+    model_ = test::load_tiny_model({.context = 2048, .chat_template = test::kToolForm});
+    ASSERT_NE(model_, nullptr);
   }
   static void TearDownTestSuite() {
     delete model_;
@@ -47,11 +38,8 @@ class ToolsTest : public testing::Test {
   }
   void SetUp() override {
     if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
-    auto cache = Cache::open(
-        {.layers = model_->info().attention, .budget_bytes = std::size_t{8} << 20, .max_rows = 64});
-    ASSERT_TRUE(cache.ok()) << cache.status().message();
-    cache_ = *std::move(cache);
-    ASSERT_TRUE(model_->attach(*cache_).ok());
+    cache_ = test::attached_cache(*model_, std::size_t{8} << 20);
+    ASSERT_NE(cache_, nullptr);
     serve::ServerOptions options;
     options.defaults.sampler.temperature = 0;
     served_ = std::make_unique<Served>(*model_, *cache_, std::move(options));
