@@ -42,9 +42,11 @@ OTHER = tuple(dataclasses.replace(row, to_llama=1.0, to_openvino=0, to_own_full=
 QUICK = ("pp512", "tg32@d128")
 
 
-def rows_of(model_file: str, quick: bool):
+def rows_of(model_file: str, quick: bool, tests=()):
     rows = SMOLLM2 if model_file.startswith("SmolLM2-135M") else OTHER
-    return tuple(r for r in rows if not quick or (r.test in QUICK and not r.requantized))
+    wanted = tests or (QUICK if quick else ())
+    return tuple(r for r in rows
+                 if not wanted or (r.test in wanted and not r.requantized))
 
 
 def groups_of(rows):
