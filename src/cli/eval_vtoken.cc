@@ -22,6 +22,7 @@ struct VtokenFlags {
   EngineFlags engine;
   std::vector<std::string> also;  // models whose blocks are replayed, too
   std::string vs, text, report, victims;
+  std::uint32_t seeds = 0;
   bool quick = false, full = false, json = false;
 };
 
@@ -50,6 +51,7 @@ eval::CapacityOptions capacity_of(const VtokenFlags& flags) {
     options.policies = {"random"};
   }
   if (flags.full) options.seeds = 5;
+  if (flags.seeds > 0) options.seeds = flags.seeds;
   return options;
 }
 
@@ -153,6 +155,8 @@ Command add_eval_vtoken(CLI::App& app) {
   app.add_flag("--quick", flags->quick, "Short controls: under 50 s with a small model");
   app.add_flag("--full", flags->full,
                "Sequences of 4,096 tokens, more ratios, five seeds of requests together");
+  add_number(app, "--seeds", flags->seeds, 0u, 100u,
+             "Seeds of requests together; 0: one, five with --full");
   app.add_option("--also", flags->also, "Replay the blocks of this model as well, in one report")
       ->type_name("MODEL.gguf")
       ->allow_extra_args(false);
