@@ -189,6 +189,25 @@ class Cache {
   // meanwhile.
   virtual std::uint32_t expect(const PrefixText& text) = 0;
   virtual void unexpect(const PrefixText& text) = 0;
+  // Units as bytes, to be kept beyond the cache's life and shown to it, or to one of the same
+  // prefix_identity(), again.  `text` has the whole units that are meant, in every call the same.
+  // A digest of what units depend on beside salt and tokens; all zero without a prefix cache.
+  virtual Digest prefix_identity() const = 0;
+  // How many units of the text, from its beginning, are cached with what a sequence behind them
+  // sees.
+  virtual std::uint32_t savable_units(const PrefixText& text) const = 0;
+  // Bytes of the units [begin, end) of a text of `units`: K and V as they lie in blocks, of window
+  // layers only what a sequence behind the whole text sees.  Any thread may ask, at any time.
+  virtual std::size_t unit_bytes(std::uint32_t units, std::uint32_t begin,
+                                 std::uint32_t end) const = 0;
+  // Copies them to `out` [unit_bytes].  kNotFound: one of them is not cached, or no longer.
+  virtual Status save_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                            std::span<std::byte> out) const = 0;
+  // Enters units that are not there, from bytes [unit_bytes] that save_units() gave of this text;
+  // the caller vouches for them.  Room is what units hold that nobody reads or expects: returns how
+  // many found some.  These are expected until unexpect() of as much of the text.
+  virtual Result<std::uint32_t> load_units(const PrefixText& text, std::uint32_t begin,
+                                           std::uint32_t end, std::span<const std::byte> bytes) = 0;
 
   // Reserves room for the rows of every segment in every layer.  On any refusal nothing changed:
   // kOutOfMemory (budget), kNotFound (stale id), kInvalidArgument (no rows, over max_rows, a

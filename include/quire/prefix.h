@@ -9,6 +9,7 @@
 //   index(sequence, text)             what it has computed of the text may be shared from now on
 //   lookup(text, needs)               what is cached of a text, and why not more
 //   start_with_prefix(needs, text)    a sequence that begins behind what is cached
+//   save_units(...), load_units(...)  units as bytes, to be cached again by another process
 //
 // Exact: a unit is entered only if no entry of its sequence had been dropped, so what a sequence
 // computes behind units is what it computes alone: to the bit, or with CacheOptions::chunk_kernels

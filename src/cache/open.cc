@@ -163,6 +163,7 @@ PagedCache::PagedCache(CacheOptions options, std::unique_ptr<Memory> memory)
     : options_(std::move(options)),
       memory_(std::move(memory)),
       pool_(*memory_, {.slab_bytes = slab_bytes_of(options_, geometry_of(options_))}),
+      prefix_identity_(prefix_naming(options_).root),
       tables_(pool_, geometry_of(options_), options_.reclaim, prefix_naming(options_)),
       kernels_(kernels::kernels_for(options_.isa)),
       chunk_kernels_(choose_chunk_kernels(options_)),

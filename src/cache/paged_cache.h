@@ -5,6 +5,7 @@
 //   queries.cc  sequences, room, counts     show.cc     a lane as a policy sees it
 //   taps.cc     sums for policies, undo     moves.cc    repacking: plan, copy, install
 //   prefix.cc   names and the calls of the prefix cache
+//   units.cc    prefix units as bytes
 //   expectation.cc   what queries to come will find, what values are worth to the output
 #pragma once
 
@@ -46,6 +47,14 @@ class PagedCache final : public Cache {
   void forget() override;
   std::uint32_t expect(const PrefixText& text) override;
   void unexpect(const PrefixText& text) override;
+  Digest prefix_identity() const override { return prefix_identity_; }
+  std::uint32_t savable_units(const PrefixText& text) const override;
+  std::size_t unit_bytes(std::uint32_t units, std::uint32_t begin,
+                         std::uint32_t end) const override;
+  Status save_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                    std::span<std::byte> out) const override;
+  Result<std::uint32_t> load_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                                   std::span<const std::byte> bytes) override;
 
   Status begin(std::span<const Segment> segments) override;
   void append(std::uint32_t layer, const float* k, const float* v, std::uint32_t part,
@@ -87,6 +96,8 @@ class PagedCache final : public Cache {
   Result<Sequence*> find(SequenceId id) const;
   Status check_lane(std::uint32_t layer, std::uint32_t head) const;
   Status check_segments(std::span<const Segment> segments);
+  Status check_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                     std::size_t bytes) const;
   Status out_of_room(const char* what, std::size_t slabs) const;
 
   // The lane's blocks over positions [begin, end), written to `blocks`.
@@ -138,6 +149,7 @@ class PagedCache final : public Cache {
   CacheOptions options_;
   std::unique_ptr<Memory> memory_;
   Pool pool_;
+  const Digest prefix_identity_;
   Tables tables_;
   const kernels::Kernels& kernels_;
   const kernels::Kernels& chunk_kernels_;  // of whole items with many rows

@@ -38,7 +38,8 @@ PrefixNaming prefix_naming(const CacheOptions& options) {
   bytes.add(std::string_view(options.prefix.identity));
   for (const std::uint64_t value :
        {std::uint64_t{options.block_tokens}, static_cast<std::uint64_t>(options.key_type),
-        static_cast<std::uint64_t>(options.value_type), std::uint64_t{options.layers.size()}}) {
+        static_cast<std::uint64_t>(options.value_type), std::uint64_t{options.chunk_kernels},
+        std::uint64_t{options.layers.size()}}) {
     bytes.add(value);
   }
   for (const LayerShape& layer : options.layers) {

@@ -89,6 +89,16 @@ class Tables {
   void forget();
   std::uint32_t expect(const PrefixText& text, bool expected);
   PrefixStats prefix_stats() const;
+  // --- units as bytes (tables_units.cc) ---
+  std::uint32_t savable_units(const PrefixText& text) const;
+  // Of the `unit`-th of a text of so many.
+  std::size_t unit_bytes(std::uint32_t units, std::uint32_t unit) const;
+  // Those of units [begin, end).  False: one is not there.
+  bool save_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                  std::byte* to) const;
+  // How many found room; each of them is expected once more.
+  std::uint32_t load_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                           const std::byte* from);
   // Evicts the part of a unit that is used least, among those used like `most` or less.  False:
   // there is none.
   bool evict_prefix(PartUse most);
@@ -262,6 +272,20 @@ class Tables {
   void find_tail(const PrefixText& text, std::span<const PrefixKeys::Unit> keys,
                  PrefixFound& found) const;
   bool readable(const PrefixFound& found, std::uint32_t tokens) const;
+  bool load_unit(const UnitName& name, std::uint64_t fingerprint, std::uint32_t ordinal,
+                 std::uint32_t units, const std::byte* from);
+  bool load_extent(Unit& unit, std::uint32_t group, const std::byte* from);
+  std::size_t extent_bytes(std::uint32_t group) const {
+    return geometry_.groups[group].lanes * geometry_.groups[group].block_bytes;
+  }
+  // Whether a group sees anything of that unit behind a text of so many.
+  bool keeps(std::uint32_t group, std::uint32_t units, std::uint32_t unit) const {
+    return unit >= first_seen(group, units * geometry_.block_tokens);
+  }
+  bool has_full_group() const {
+    return std::ranges::any_of(geometry_.groups,
+                               [](const LayerGroup& group) { return group.window == 0; });
+  }
   // The first of the units that a group still sees behind so many tokens.
   std::uint32_t first_seen(std::uint32_t group, std::uint32_t tokens) const;
   // A share in what was found; the references count.

@@ -40,12 +40,11 @@ bool Tables::readable(const PrefixFound& found, std::uint32_t tokens) const {
 // Behind the last unit of use there may be one that begins alike.
 void Tables::find_tail(const PrefixText& text, std::span<const PrefixKeys::Unit> keys,
                        PrefixFound& found) const {
-  const bool full = std::ranges::any_of(geometry_.groups,
-                                        [](const LayerGroup& group) { return group.window == 0; });
   const auto here = [](const Unit* unit) { return unit != nullptr; };
   const auto absent = std::find_if_not(found.units.begin(), found.units.end(), here);
   const auto last = std::find_if(found.units.rbegin(), found.units.rend(), here).base();
-  found.tail_at = static_cast<std::uint32_t>((full ? absent : last) - found.units.begin());
+  found.tail_at =
+      static_cast<std::uint32_t>((has_full_group() ? absent : last) - found.units.begin());
   if (std::size_t{found.tail_at} * geometry_.block_tokens == text.tokens.size()) return;
   found.tail = index_.nearest(index_.name(text, keys, found.tail_at), found.tail_tokens);
 }
@@ -111,7 +110,8 @@ std::uint32_t Tables::expect(const PrefixText& text, bool expected) {
   if (!index_.enabled()) return 0;
   std::uint32_t tokens = 0;
   for (Unit* unit : find_prefix(text, {}, ~0u).units) {
-    if (unit == nullptr) break;
+    if (unit == nullptr && expected) break;
+    if (unit == nullptr) continue;  // evicted since
     if (expected) {
       ++unit->expected;
     } else if (unit->expected > 0) {  // else it was evicted and entered again meanwhile

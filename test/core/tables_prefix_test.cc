@@ -33,7 +33,7 @@ PrefixNaming naming(std::uint32_t bits) {
 }
 
 struct Outcome {
-  std::size_t reused = 0;
+  std::size_t reused = 0, loaded = 0;
   PrefixStats stats{};
 };
 
@@ -48,7 +48,7 @@ Outcome run(std::uint32_t block_tokens, std::size_t budget, const Needs& needs, 
     rig.step();
     rig.check();
   }
-  const Outcome outcome{rig.reused(), rig.prefix_stats()};
+  const Outcome outcome{rig.reused(), rig.loaded(), rig.prefix_stats()};
   if (testing::Test::HasFatalFailure()) return outcome;
   rig.drop_all();
   EXPECT_EQ(rig.pool().bytes().committed, 0u);
@@ -61,10 +61,12 @@ TEST(TablesPrefixTest, RandomOperationsAgreeWithTheTexts) {
   for (const std::uint32_t block_tokens : {8u, 16u, 32u, 64u}) {
     const Outcome one = run(block_tokens, std::size_t{block_tokens} * 48 * 1024, {}, 1000);
     all.reused += one.reused;
+    all.loaded += one.loaded;
     all.stats.entered += one.stats.entered;
     all.stats.evicted += one.stats.evicted;
   }
   EXPECT_GT(all.reused, 300u);
+  EXPECT_GT(all.loaded, 100u);
   EXPECT_GT(all.stats.entered, 100u);
   EXPECT_GT(all.stats.evicted, 50u);
 }

@@ -117,6 +117,7 @@ class TablesRig {
   Pool& pool() { return *pool_; }
   PrefixStats prefix_stats() const { return tables_->prefix_stats(); }
   std::size_t reused() const { return reused_; }
+  std::size_t loaded() const { return loaded_; }
   std::size_t refusals() const { return refusals_; }
   std::size_t planned() const { return planned_; }
   std::size_t installed() const { return installed_; }
@@ -373,7 +374,13 @@ class TablesRig {
     if (model_.empty()) return start();
     ModelSequence& model = model_[below(model_.size())];
     const PrefixText text{model.tokens, model.salt, below(2) == 0 ? &model.keys : nullptr};
-    switch (below(20)) {
+    switch (below(24)) {
+      case 20:
+      case 21:
+        return save_units(model);
+      case 22:
+      case 23:
+        return load_units();
       case 0:
         return tables_->forget(text);
       case 1:
@@ -401,6 +408,35 @@ class TablesRig {
         ASSERT_LE(cached, model.length);
         ASSERT_EQ(cached % tables_->geometry().block_tokens, 0u);
     }
+  }
+
+  // What was saved is loaded some time later, whatever has been evicted, forgotten or entered
+  // since.
+  void save_units(ModelSequence& model) {
+    const std::uint32_t block_tokens = tables_->geometry().block_tokens;
+    const std::uint32_t units = tables_->savable_units({model.tokens, model.salt, &model.keys});
+    ASSERT_LE(units, model.tokens.size() / block_tokens);
+    if (units == 0) return;
+    Saved saved{.tokens = model.tokens, .salt = model.salt, .units = units, .bytes = {}};
+    saved.tokens.resize(std::size_t{units} * block_tokens);
+    std::size_t bytes = 0;
+    for (std::uint32_t i = 0; i < units; ++i) bytes += tables_->unit_bytes(units, i);
+    saved.bytes.resize(bytes);
+    ASSERT_TRUE(tables_->save_units({saved.tokens, saved.salt}, 0, units, saved.bytes.data()));
+    saved_.push_back(std::move(saved));
+  }
+
+  void load_units() {
+    if (saved_.empty()) return;
+    const Saved& saved = saved_[below(saved_.size())];
+    const PrefixText text{saved.tokens, saved.salt};
+    const std::uint32_t loaded = tables_->load_units(text, 0, saved.units, saved.bytes.data());
+    loaded_ += loaded;
+    if (loaded == saved.units) {
+      ASSERT_EQ(tables_->savable_units(text), saved.units);
+    }
+    expected_.push_back({saved.tokens, saved.salt});
+    expected_.back().first.resize(std::size_t{loaded} * tables_->geometry().block_tokens);
   }
 
   // A sequence behind what is cached of a text, which is what the model says of such a text.
@@ -513,6 +549,14 @@ class TablesRig {
   Reclaim reclaim_;
   bool prefixes_;
   std::vector<std::pair<std::vector<Token>, std::string>> expected_;
+  struct Saved {
+    std::vector<Token> tokens;
+    std::string salt;
+    std::uint32_t units;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Saved> saved_;
+  std::size_t loaded_ = 0;  // units
   std::size_t reused_ = 0;
   std::size_t refusals_ = 0, planned_ = 0, installed_ = 0, emptied_ = 0;
 };

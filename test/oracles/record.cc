@@ -46,6 +46,22 @@ class Recorder final : public Cache {
   void forget() override { cache_.forget(); }
   std::uint32_t expect(const PrefixText& text) override { return cache_.expect(text); }
   void unexpect(const PrefixText& text) override { cache_.unexpect(text); }
+  Digest prefix_identity() const override { return cache_.prefix_identity(); }
+  std::uint32_t savable_units(const PrefixText& text) const override {
+    return cache_.savable_units(text);
+  }
+  std::size_t unit_bytes(std::uint32_t units, std::uint32_t begin,
+                         std::uint32_t end) const override {
+    return cache_.unit_bytes(units, begin, end);
+  }
+  Status save_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                    std::span<std::byte> out) const override {
+    return cache_.save_units(text, begin, end, out);
+  }
+  Result<std::uint32_t> load_units(const PrefixText& text, std::uint32_t begin, std::uint32_t end,
+                                   std::span<const std::byte> bytes) override {
+    return cache_.load_units(text, begin, end, bytes);
+  }
   Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override {
     return cache_.set_roles(sequence, first, roles);
   }
