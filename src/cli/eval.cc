@@ -13,6 +13,9 @@ Command add_eval(CLI::App& app) {
   CLI::App* tasks = app.add_subcommand(
       "tasks", "What reviews take from answers: lookups, needles, quotes, questions of a file");
   const Command run_tasks = add_eval_tasks(*tasks);
+  CLI::App* roles = app.add_subcommand(
+      "roles", "Budgets by role in JSON and XML: what they bring, what they cost, thresholds");
+  const Command run_roles = add_eval_roles(*roles);
   CLI::App* vtoken =
       app.add_subcommand("vtoken", "Blocks that repacking frees, beside an independent count");
   const Command run_vtoken = add_eval_vtoken(*vtoken);
@@ -22,6 +25,7 @@ Command add_eval(CLI::App& app) {
   return [=] {
     if (policies->parsed()) return run_policies();
     if (tasks->parsed()) return run_tasks();
+    if (roles->parsed()) return run_roles();
     return paged->parsed() ? run_paged() : run_vtoken();
   };
 }

@@ -15,7 +15,15 @@ bool special(const std::string& policy) {
 }  // namespace
 
 std::string Arm::label() const {
-  return gate == kOpen ? policy : policy + " (" + gate + ")";
+  const std::string by = labels.empty() ? policy : policy + " [" + labels + "]";
+  return gate == kOpen ? by : by + " (" + gate + ")";
+}
+
+std::string labels_of(const Arm& arm) {
+  const Result<Policy> policy = make_policy(arm.policy);
+  if (!policy.ok() || !policy->needs.roles) return "none";
+  if (!arm.labels.empty()) return arm.labels;
+  return arm.policy.find("shuffle=") == std::string::npos ? "parser" : "shuffled";
 }
 
 std::vector<std::string> split_policies(const std::string& list) {

@@ -23,10 +23,15 @@ struct Arm {
   std::string policy;  // kFull, kOracle, or what make_policy reads
   double keep = 1;     // share of the full cache's bytes or of the document's tokens
   std::string gate = kOpen;
+  std::string labels{};  // of a policy of roles: a LabelSource (eval/labels.h); empty: the scanners
 
-  std::string label() const;  // the policy, and the gate if there is one
+  std::string label() const;  // the policy, and labels and gate if there are any
   bool operator==(const Arm&) const = default;
 };
+
+// Whose roles the arm's policy goes by: "none", "parser" (the scanners), "shuffled" (theirs, dealt
+// out anew), or Arm::labels.
+std::string labels_of(const Arm& arm);
 
 // "h2o,snapkv:window=32,pool=3,random": commas separate policies, and options of one policy; a
 // piece key=value without a colon before it belongs to the policy on its left.

@@ -7,16 +7,23 @@
 namespace quire::eval {
 namespace {
 
-void add_pairs(const InputResult& input, const ArmResult& better, const ArmResult& other, bool kl,
-               std::vector<double>& items) {
+// Higher is better.
+double worth(const QuestionScore& score, Compare of) {
+  if (of == Compare::kRight) return score.right ? 1 : 0;
+  return of == Compare::kKl ? -score.kl : score.log_p;
+}
+
+void add_pairs(const InputResult& input, const ArmResult& better, const ArmResult& other,
+               const Pairs& pairs, std::vector<double>& items) {
   if (continues(input.task)) {
-    const auto of = kl ? &ProseScore::kl : &ProseScore::nll;
+    const auto of = pairs.of == Compare::kKl ? &ProseScore::kl : &ProseScore::nll;
     items.push_back(other.prose.*of - better.prose.*of);
     return;
   }
-  for (std::size_t q = 0; q < std::min(better.blind.size(), other.blind.size()); ++q) {
-    const QuestionScore &mine = better.blind[q], &theirs = other.blind[q];
-    items.push_back(kl ? theirs.kl - mine.kl : mine.log_p - theirs.log_p);
+  const std::vector<QuestionScore>&mine = better.scores(pairs.view),
+        &theirs = other.scores(pairs.view);
+  for (std::size_t q = 0; q < std::min(mine.size(), theirs.size()); ++q) {
+    items.push_back(worth(mine[q], pairs.of) - worth(theirs[q], pairs.of));
   }
 }
 
@@ -29,13 +36,12 @@ Estimate contrast(const std::vector<InputResult>& results, const std::string& be
     if (input.task != pairs.task) continue;
     if (pairs.block_tokens && input.block_tokens != *pairs.block_tokens) continue;
     for (const ArmResult& arm : input.arms) {
-      if (arm.arm.policy != better || (pairs.keep && arm.arm.keep != *pairs.keep)) continue;
+      if (arm.arm.label() != better || (pairs.keep && arm.arm.keep != *pairs.keep)) continue;
       const auto beside = std::ranges::find_if(input.arms, [&](const ArmResult& one) {
         // An arm without a share of its own (the full cache) stands beside all.
-        return one.arm.policy == other && (one.arm.keep == arm.arm.keep || other == kFull);
+        return one.arm.label() == other && (one.arm.keep == arm.arm.keep || other == kFull);
       });
-      if (beside != input.arms.end())
-        add_pairs(input, arm, *beside, pairs.kl, documents[input.seed]);
+      if (beside != input.arms.end()) add_pairs(input, arm, *beside, pairs, documents[input.seed]);
     }
   }
   std::vector<std::vector<double>> clusters;

@@ -43,6 +43,14 @@ Examination::Examination(model::Model& model, Cache& cache, Shadow& shadow,
       progress_(progress),
       prompts_(model, cache, input.document, options.chunk) {}
 
+Status Examination::label(const Held& sequence, const Entrant& entrant,
+                          std::span<const Token> more) const {
+  if (entrant.labels == nullptr || !entrant.needs.roles) return {};
+  std::vector<Token> tokens(input_.document.begin(), input_.document.end());
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  return cache_.set_roles(sequence.id(), 0, entrant.labels->roles(model_, tokens));
+}
+
 Status Examination::cut(const Held& sequence, const Entrant& entrant) const {
   if (!entrant.policy) return {};
   const Result<SequenceStats> stats = cache_.stats(sequence.id());
@@ -101,6 +109,7 @@ Result<std::uint64_t> Examination::bytes_of(const Entrant& entrant, std::uint32_
                                             ArmResult& out) {
   Result<Held> sequence = prompts_.blind(entrant.needs);
   if (!sequence.ok()) return sequence.status();
+  if (Status status = label(*sequence, entrant, {}); !status.ok()) return status;
   Entrant with = entrant;
   with.entries = entries;
   if (Status status = cut(*sequence, with); !status.ok()) return status;
@@ -139,7 +148,14 @@ Result<Examination::Entrant> Examination::entrant_of(const Arm& arm) const {
     entrant.policy = *std::move(policy);
     entrant.needs = watched(entrant.policy->needs);
   }
-  if (entrant.policy && options_.recent) entrant.policy->protect.recent = *options_.recent;
+  const bool own = arm.policy.find("recent=") != std::string::npos;
+  if (entrant.policy && options_.recent && !own) entrant.policy->protect.recent = *options_.recent;
+  if (arm.labels.empty()) return entrant;
+  const auto source = std::ranges::find(options_.labels, arm.labels, &LabelSource::name);
+  if (source == options_.labels.end()) {
+    return Status(Code::kInvalidArgument, "labels \"" + arm.labels + "\" have no source");
+  }
+  entrant.labels = &*source;
   return entrant;
 }
 

@@ -33,6 +33,7 @@ class Examination {
     std::optional<Policy> policy;  // none: the full cache
     Needs needs;                   // what its sequence must watch while it is read
     std::uint32_t entries = 0;
+    const LabelSource* labels = nullptr;  // none: as tell_roles() says
   };
   // Arms [first, first + count) that share a step.
   struct Batch {
@@ -52,6 +53,9 @@ class Examination {
   Result<std::uint64_t> bytes_of(const Entrant& entrant, std::uint32_t entries, ArmResult& out);
   std::uint32_t whole_blocks(double share) const;
   std::uint64_t first_bytes(double share, std::uint64_t otherwise) const;
+  // Tells the sequence the entrant's own labels of the document and `more` behind it.
+  Status label(const Held& sequence, const Entrant& entrant,
+               std::span<const model::Token> more) const;
   Status cut(const Held& sequence, const Entrant& entrant) const;
 
   Status prose(const Batch& batch);

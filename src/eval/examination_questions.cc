@@ -87,9 +87,9 @@ Result<std::vector<Held>> Examination::reviewed_documents(const Batch& batch) {
   for (std::size_t a = batch.first; a < batch.first + batch.count; ++a) {
     Result<Held> arm = prompts_.blind(entrants_[a].needs);
     if (!arm.ok()) return named(options_.arms[a], arm.status());
-    if (Status status = cut(*arm, entrants_[a]); !status.ok()) {
-      return named(options_.arms[a], status);
-    }
+    Status status = label(*arm, entrants_[a], {});
+    if (status.ok()) status = cut(*arm, entrants_[a]);
+    if (!status.ok()) return named(options_.arms[a], status);
     arms.push_back(*std::move(arm));
   }
   return arms;
@@ -142,7 +142,9 @@ Result<std::vector<Held>> Examination::reviewed_questions(
     }
     Result<Held> arm = reading->second.fork();
     if (!arm.ok()) return named(options_.arms[a], arm.status());
-    if (Status status = cut(*arm, entrant); !status.ok()) return named(options_.arms[a], status);
+    Status status = label(*arm, entrant, prompt.first(prompt.size() - 1));
+    if (status.ok()) status = cut(*arm, entrant);
+    if (!status.ok()) return named(options_.arms[a], status);
     arms.push_back(*std::move(arm));
   }
   return arms;

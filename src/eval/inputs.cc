@@ -15,14 +15,21 @@ struct Lookup {
   Task task;
   Form form;
   bool nested;
+  Asks asks = Asks::kValue;
 };
-constexpr Lookup kLookups[] = {
-    {Task::kKeys, Form::kKeys, false},      {Task::kDictionary, Form::kDictionary, false},
-    {Task::kJson, Form::kIndented, false},  {Task::kJsonCompact, Form::kCompact, false},
-    {Task::kXml, Form::kXml, false},        {Task::kTable, Form::kTable, false},
-    {Task::kNested, Form::kIndented, true}, {Task::kNestedCompact, Form::kCompact, true},
-    {Task::kNestedXml, Form::kXml, true},   {Task::kNestedTable, Form::kTable, true},
-    {Task::kLines, Form::kLines, false}};
+constexpr Lookup kLookups[] = {{Task::kKeys, Form::kKeys, false},
+                               {Task::kDictionary, Form::kDictionary, false},
+                               {Task::kJson, Form::kIndented, false},
+                               {Task::kJsonCompact, Form::kCompact, false},
+                               {Task::kXml, Form::kXml, false},
+                               {Task::kTable, Form::kTable, false},
+                               {Task::kNested, Form::kIndented, true},
+                               {Task::kNestedCompact, Form::kCompact, true},
+                               {Task::kNestedXml, Form::kXml, true},
+                               {Task::kNestedTable, Form::kTable, true},
+                               {Task::kLines, Form::kLines, false},
+                               {Task::kJsonKeys, Form::kIndented, false, Asks::kKey},
+                               {Task::kJsonList, Form::kIndented, false, Asks::kNextKey}};
 
 std::uint32_t shared_tokens(const std::vector<Asked>& asked) {
   if (asked.empty()) return 0;
@@ -146,8 +153,9 @@ Document InputMaker::document(Task task, std::uint32_t seed) const {
   const TokenCount count = [&](std::string_view text) { return tokens_of(text, false).size(); };
   for (const Lookup& lookup : kLookups) {
     if (lookup.task != task) continue;
-    return lookup_document({lookup.form, lookup.nested, options_.tokens, options_.questions},
-                           stream.of(0), count);
+    return lookup_document(
+        {lookup.form, lookup.nested, options_.tokens, options_.questions, lookup.asks},
+        stream.of(0), count);
   }
   const Prose filler{sentences_, stream.below(sentences_.size(), 0), options_.tokens, count};
   if (task == Task::kDrift) return drift_document(filler);

@@ -30,6 +30,8 @@ enum class Task : std::uint8_t {
   kNestedTable,
   kLines,
   kChain,
+  kJsonKeys,
+  kJsonList,
   kData,
 };
 
@@ -56,6 +58,8 @@ inline constexpr TaskInfo kTasks[] = {
     {Task::kNestedTable, "nested-table", "rows of a markdown table with groups"},
     {Task::kLines, "lines", "long lines with a number each (LongChat)"},
     {Task::kChain, "chain", "variables that lead to a number (RULER's variable tracking)"},
+    {Task::kJsonKeys, "json-keys", "which key of a JSON object has a number"},
+    {Task::kJsonList, "json-list", "the keys of a JSON object, one after the other"},
     {Task::kData, "data", "the questions of a file"},
 };
 // One of each kind: what evaluations compare that are not about tasks.

@@ -10,7 +10,8 @@
 namespace quire::eval {
 namespace {
 
-constexpr std::size_t kGroup = 10;  // records of an inner object
+constexpr std::size_t kGroup = 10;       // records of an inner object
+constexpr std::size_t kListedMost = 16;  // keys of a list that grows with every question
 
 // How a form writes.  @ stands for the key, # for the number of a group.
 struct Writing {
@@ -116,28 +117,62 @@ std::size_t records_that_fit(const Writing& writing, const LookupShape& shape, c
   return low;
 }
 
+// A record that is drawn, as a question.
+Question question_of(const Writing& writing, Asks asks, const Record& record) {
+  if (asks == Asks::kKey)
+    return {.prompt = record.value + ":", .answer = " \"" + record.key + "\""};
+  return {.prompt = begin_of(writing, record),
+          .answer = writing.blank + record.value,
+          .after = end_of(writing, record) + "\n"};
+}
+
+// Solved ones first, a line each, then those that are asked.
+void ask_records(const Writing& writing, const LookupShape& shape,
+                 const std::vector<Record>& records, const Stream& stream, Document& document) {
+  document.lead += writing.solved_head;
+  const std::size_t chosen =
+      std::min(records.size(), writing.solved + std::size_t{shape.questions});
+  const std::vector<std::size_t> order = drawn(records.size(), chosen, stream);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    Question question = question_of(writing, shape.asks, records[order[i]]);
+    if (i < writing.solved) {
+      document.lead += question.prompt + question.answer + question.after;
+    } else {
+      document.questions.push_back(std::move(question));
+    }
+  }
+}
+
+// Every question lists one key more.
+void ask_keys(const Writing& writing, const LookupShape& shape, const std::vector<Record>& records,
+              Document& document) {
+  document.lead += "Keys:\n";
+  std::string listed;
+  const std::size_t most = std::min<std::size_t>(shape.questions, kListedMost);
+  for (std::size_t i = 0; i < records.size() && document.questions.size() < most; ++i) {
+    if (i < writing.solved) {
+      document.lead += records[i].key + "\n";
+      continue;
+    }
+    document.questions.push_back({.prompt = listed, .answer = records[i].key});
+    listed += records[i].key + "\n";
+  }
+}
+
 }  // namespace
 
 Document lookup_document(const LookupShape& shape, const Stream& stream, const TokenCount& count) {
   const Writing& writing = kWritings[static_cast<std::size_t>(shape.form)];
   QUIRE_CHECK(shape.questions >= 1);
   QUIRE_CHECK(!shape.nested || *writing.nested_head != '\0');
+  QUIRE_CHECK(shape.asks == Asks::kValue || shape.form == Form::kIndented);
   const std::size_t fitting = records_that_fit(writing, shape, stream, count);
   const std::vector<Record> records = records_of(writing, fitting, stream);
   Document document{.text = document_text(writing, records, shape.nested), .lead = "\n\n"};
-  document.lead += writing.solved_head;
-  const std::size_t chosen =
-      std::min(records.size(), writing.solved + std::size_t{shape.questions});
-  const std::vector<std::size_t> order = drawn(records.size(), chosen, stream.of(2));
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const Record& record = records[order[i]];
-    if (i < writing.solved) {
-      document.lead += text_of(writing, record) + "\n";
-      continue;
-    }
-    document.questions.push_back({.prompt = begin_of(writing, record),
-                                  .answer = writing.blank + record.value,
-                                  .after = end_of(writing, record) + "\n"});
+  if (shape.asks == Asks::kNextKey) {
+    ask_keys(writing, shape, records, document);
+  } else {
+    ask_records(writing, shape, records, stream.of(2), document);
   }
   return document;
 }

@@ -11,6 +11,7 @@
 
 #include "eval/arms.h"
 #include "eval/inputs.h"
+#include "eval/labels.h"
 #include "eval/row_score.h"
 #include "eval/shadow.h"
 #include "quire/gate.h"
@@ -81,9 +82,12 @@ struct MeasureOptions {
   bool aware = true;    // also read each question before a review
   bool second = false;  // then also another one on what that review left
   Equal equal = Equal::kBytes;
-  std::uint32_t entries_of = 0;           // Equal::kBlocks
-  std::optional<std::uint32_t> recent{};  // entries that every arm protects; none: its policy's own
-  bool statistics = false;                // also those that a gate would judge by
+  std::uint32_t entries_of = 0;  // Equal::kBlocks
+  // Entries that every arm protects but those whose policy is written with `recent`; none: each its
+  // own.
+  std::optional<std::uint32_t> recent{};
+  std::vector<LabelSource> labels{};  // those that arms name
+  bool statistics = false;           // also those that a gate would judge by
 };
 
 // Steps of one model on one cache.  Both are the caller's and outlive it.

@@ -23,7 +23,7 @@ struct Compared {
 };
 
 const char* measure_of(const Pairs& pairs) {
-  return pairs.kl ? "KL" : pairs.task == Task::kProse ? "NLL" : "log-probability";
+  return pairs.of == Compare::kKl ? "KL" : pairs.task == Task::kProse ? "NLL" : "log-probability";
 }
 
 const char* verdict(const Estimate& estimate) {
@@ -47,9 +47,9 @@ std::vector<Compared> overall(const PagedReport& report) {
   std::vector<Compared> all;
   for (const std::string& other : others_of(report)) {
     for (const Task task : kBasicTasks) {
-      for (const bool kl : {false, true}) {
-        if (kl && other == kFull) continue;
-        const Pairs pairs{.task = task, .kl = kl};
+      for (const Compare of : {Compare::kNats, Compare::kKl}) {
+        if (of == Compare::kKl && other == kFull) continue;
+        const Pairs pairs{.task = task, .of = of};
         Compared one{kPublished, other, pairs,
                      contrast(report.quality.results, kPublished, other, pairs)};
         if (one.estimate.items > 0) all.push_back(std::move(one));

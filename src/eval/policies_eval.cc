@@ -1,10 +1,12 @@
 #include "eval/policies_eval.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
 #include "engine/budget.h"
+#include "eval/examination.h"
 #include "eval/result_json.h"
 
 namespace quire::eval {
@@ -13,8 +15,43 @@ namespace {
 constexpr std::size_t kMi = std::size_t{1} << 20;
 constexpr std::uint32_t kRows = 512;  // of a step
 
+Json comparisons_json(const std::vector<Comparison>& comparisons) {
+  Json list = Json::array();
+  for (const Comparison& one : comparisons) {
+    Json tasks = Json::array();
+    for (const Task task : one.tasks) tasks.push_back(name_of(task));
+    list.push_back({{"tasks", tasks}, {"policies", one.policies}, {"keeps", one.keeps}});
+    if (!one.labels.empty()) list.back()["labels"] = one.labels;
+  }
+  return list;
+}
+
+// The arms of one task; kInvalidArgument: a policy that make_policy refuses.
+Result<std::vector<Arm>> arms_of(Task task, const PoliciesOptions& options) {
+  if (options.comparisons.empty()) {
+    const Result<std::vector<std::string>> policies =
+        with_anchors(options.policies, options.oracle);
+    if (!policies.ok()) return policies.status();
+    return cross_arms(*policies, options.keeps);
+  }
+  std::vector<Arm> arms = {{kFull, 1}};
+  for (const Comparison& one : options.comparisons) {
+    if (std::ranges::find(one.tasks, task) == one.tasks.end()) continue;
+    for (Arm& arm : cross_arms(one.policies, one.keeps)) {
+      if (const Result<Policy> made = make_policy(arm.policy); !made.ok()) return made.status();
+      arm.labels = one.labels;
+      if (std::ranges::find(arms, arm) == arms.end()) arms.push_back(std::move(arm));
+    }
+  }
+  return arms;
+}
+
 Json header_of(const model::Model& model, const std::string& fingerprint,
-               const PoliciesOptions& options, const std::vector<std::string>& policies) {
+               const PoliciesOptions& options, const std::vector<Arm>& arms) {
+  std::vector<std::string> policies;
+  for (const Arm& arm : arms) {
+    if (std::ranges::find(policies, arm.policy) == policies.end()) policies.push_back(arm.policy);
+  }
   const model::ModelInfo& info = model.info();
   Json header = {{"quire_json", 1},
                  {"log", "eval policies"},
@@ -35,6 +72,9 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
                    {"text", options.text_name},
                    {"text_bytes", options.text.size()}}}};
   Json& settings = header["options"];
+  if (!options.comparisons.empty()) {
+    settings["comparisons"] = comparisons_json(options.comparisons);
+  }
   if (options.equal == Equal::kBlocks) settings["equal"] = "entries";
   if (options.equal == Equal::kTokens) settings["equal"] = "tokens";
   if (options.second) settings["second"] = true;
@@ -92,6 +132,7 @@ class Evaluation {
   Status continue_log();
   std::vector<Job> open_jobs() const;
   Status open_caches(std::uint32_t block);
+  Result<InputResult> examine(const Job& job, const Examination::Progress& on_progress);
   bool done(const Job& job) const;
 
   model::Model& model_;
@@ -99,13 +140,13 @@ class Evaluation {
   const PoliciesOptions& options_;
   const InputMaker maker_;
   InputSizes sizes_;
-  std::vector<Arm> arms_;
+  std::map<Task, std::vector<Arm>> arms_;
+  std::vector<Arm> all_arms_;  // of all tasks, each once
   Json header_;
   std::optional<Log> log_;
   std::vector<InputResult> results_;
   std::unique_ptr<Cache> cache_;
   std::optional<Shadow> shadow_;
-  std::optional<Examiner> examiner_;
 };
 
 bool Evaluation::done(const Job& job) const {
@@ -117,11 +158,15 @@ bool Evaluation::done(const Job& job) const {
 Status Evaluation::continue_log() {
   const Result<std::string> fingerprint = file_fingerprint(options_.model_path);
   if (!fingerprint.ok()) return fingerprint.status();
-  const Result<std::vector<std::string>> policies =
-      with_anchors(options_.policies, options_.oracle);
-  if (!policies.ok()) return policies.status();
-  arms_ = cross_arms(*policies, options_.keeps);
-  header_ = header_of(model_, *fingerprint, options_, *policies);
+  for (const Task task : options_.tasks) {
+    Result<std::vector<Arm>> arms = arms_of(task, options_);
+    if (!arms.ok()) return arms.status();
+    for (const Arm& arm : *arms) {
+      if (std::ranges::find(all_arms_, arm) == all_arms_.end()) all_arms_.push_back(arm);
+    }
+    arms_[task] = *std::move(arms);
+  }
+  header_ = header_of(model_, *fingerprint, options_, all_arms_);
   Result<Log> log = Log::open(options_.log_path, header_);
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
@@ -151,29 +196,32 @@ std::vector<Evaluation::Job> Evaluation::open_jobs() const {
 
 Status Evaluation::open_caches(std::uint32_t block) {
   if (cache_ && cache_->options().block_tokens == block) return {};
-  examiner_.reset();
   cache_.reset();
   like_.block_tokens = block;
   like_.budget_bytes = options_.budget_bytes != 0
                            ? options_.budget_bytes
-                           : reckoned_budget(like_, sizes_, arms_, options_.statistics);
+                           : reckoned_budget(like_, sizes_, all_arms_, options_.statistics);
   Result<std::unique_ptr<Cache>> cache = Cache::open(like_);
   if (!cache.ok()) return cache.status();
   cache_ = *std::move(cache);
   Result<Shadow> shadow = Shadow::open(like_, sizes_.document);
   if (!shadow.ok()) return shadow.status();
   shadow_ = *std::move(shadow);
-  if (Status status = model_.attach(*cache_); !status.ok()) return status;
-  examiner_.emplace(model_, *cache_, *shadow_,
-                    MeasureOptions{.arms = arms_,
-                                   .chunk = kRows,
-                                   .aware = options_.aware,
-                                   .second = options_.second,
-                                   .equal = options_.equal,
-                                   .entries_of = options_.inputs.tokens,
-                                   .recent = options_.recent,
-                                   .statistics = options_.statistics});
-  return {};
+  return model_.attach(*cache_);
+}
+
+Result<InputResult> Evaluation::examine(const Job& job, const Examination::Progress& on_progress) {
+  Examiner examiner(model_, *cache_, *shadow_,
+                    {.arms = arms_[job.task],
+                     .chunk = kRows,
+                     .aware = options_.aware,
+                     .second = options_.second,
+                     .equal = options_.equal,
+                     .entries_of = options_.inputs.tokens,
+                     .recent = options_.recent,
+                     .labels = options_.labels});
+  return examiner.examine(job.task, job.seed, maker_.make(job.task, job.seed), options_.cancel,
+                          on_progress);
 }
 
 Status Evaluation::run() {
@@ -184,14 +232,12 @@ Status Evaluation::run() {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];
     if (Status status = open_caches(job.block); !status.ok()) return status;
-    const Input input = maker_.make(job.task, job.seed);
     const std::string name = std::string(name_of(job.task)) + " " + std::to_string(job.seed);
-    const Result<InputResult> result = examiner_->examine(
-        job.task, job.seed, input, options_.cancel, [&](double share, const std::string& doing) {
-          if (!options_.on_progress) return;
-          options_.on_progress((static_cast<double>(i) + share) / static_cast<double>(jobs.size()),
-                               name + ": " + doing);
-        });
+    const Result<InputResult> result = examine(job, [&](double share, const std::string& doing) {
+      if (!options_.on_progress) return;
+      options_.on_progress((static_cast<double>(i) + share) / static_cast<double>(jobs.size()),
+                           name + ": " + doing);
+    });
     if (!result.ok()) return result.status();
     if (Status status = log_->append(to_json(*result)); !status.ok()) return status;
     results_.push_back(*result);

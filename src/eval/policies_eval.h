@@ -13,11 +13,21 @@
 
 namespace quire::eval {
 
+// Policies on some of the tasks.
+struct Comparison {
+  std::vector<Task> tasks;
+  std::vector<std::string> policies;  // the full cache is always beside them
+  std::vector<double> keeps;
+  std::string labels{};  // Arm::labels of those
+};
+
 struct PoliciesOptions {
-  std::string model_path;             // for the fingerprint in the log
-  std::vector<std::string> policies;  // anchors are added
-  std::vector<double> keeps;          // shares in (0, 1) of what `equal` says
-  std::vector<std::uint32_t> blocks;  // tokens of a block
+  std::string model_path;                 // for the fingerprint in the log
+  std::vector<std::string> policies;      // anchors are added
+  std::vector<double> keeps;              // shares in (0, 1) of what `equal` says
+  std::vector<Comparison> comparisons{};  // instead of both, if there are any
+  std::vector<LabelSource> labels{};      // that comparisons name
+  std::vector<std::uint32_t> blocks;      // tokens of a block
   std::vector<Task> tasks;
   std::uint32_t seeds = 4;  // inputs of each task
   InputOptions inputs{};

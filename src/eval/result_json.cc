@@ -32,6 +32,7 @@ Json arm_json(const ArmResult& arm, Task task) {
                  {"entries", arm.entries},     {"kept_mean", arm.kept_mean},
                  {"bytes", arm.bytes},         {"target", arm.target},
                  {"reachable", arm.reachable}, {"only_protected", arm.only_protected}};
+  if (!arm.arm.labels.empty()) object["labels"] = arm.arm.labels;
   if (continues(task)) {
     object["prose"] = {{"nll", arm.prose.nll},
                        {"full_nll", arm.prose.full_nll},
@@ -54,6 +55,7 @@ ArmResult arm_of(const Json& object) {
                 .target = object.at("target"),
                 .reachable = object.at("reachable"),
                 .only_protected = object.at("only_protected")};
+  arm.arm.labels = object.value("labels", "");
   if (object.contains("prose")) {
     const Json& prose = object.at("prose");
     arm.prose = {.nll = prose.at("nll"),

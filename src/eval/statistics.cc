@@ -13,10 +13,9 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kZ95 = 1.959963984540054;  // 97.5 % quantile of the normal distribution
 
-struct Sum {
-  double total = 0;
-  std::size_t items = 0;
-};
+double share_of(const Share& sum) {
+  return sum.whole > 0 ? sum.part / sum.whole : kNan;
+}
 
 }  // namespace
 
@@ -50,33 +49,40 @@ Interval wilson(std::size_t successes, std::size_t trials) {
 
 Estimate bootstrap_mean(std::span<const std::vector<double>> clusters,
                         const BootstrapOptions& options) {
-  std::vector<Sum> sums;
-  Sum all;
+  std::vector<Share> sums;
   for (const std::vector<double>& cluster : clusters) {
     if (cluster.empty()) continue;
-    sums.push_back({std::accumulate(cluster.begin(), cluster.end(), 0.0), cluster.size()});
-    all.total += sums.back().total;
-    all.items += sums.back().items;
+    sums.push_back({std::accumulate(cluster.begin(), cluster.end(), 0.0),
+                    static_cast<double>(cluster.size()), cluster.size()});
   }
-  Estimate estimate{
-      .value = kNan, .interval = {kNan, kNan}, .clusters = sums.size(), .items = all.items};
-  if (sums.empty()) return estimate;
-  estimate.value = all.total / static_cast<double>(all.items);
-  if (sums.size() < 2) return estimate;
+  return bootstrap_share(sums, options);
+}
+
+Estimate bootstrap_share(std::span<const Share> clusters, const BootstrapOptions& options) {
+  Share all{.items = 0};
+  const auto add = [](Share& sum, const Share& more) {
+    sum.part += more.part;
+    sum.whole += more.whole;
+    sum.items += more.items;
+  };
+  for (const Share& cluster : clusters) add(all, cluster);
+  Estimate estimate{.value = share_of(all),
+                    .interval = {kNan, kNan},
+                    .clusters = clusters.size(),
+                    .items = all.items};
+  if (clusters.size() < 2) return estimate;
 
   const Stream stream(options.seed, "bootstrap");
-  std::vector<double> means(options.resamples);
+  std::vector<double> shares;
   for (std::uint32_t r = 0; r < options.resamples; ++r) {
     const Stream draw = stream.of(r);
-    Sum sum;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const Sum& one = sums[draw.below(sums.size(), i)];
-      sum.total += one.total;
-      sum.items += one.items;
+    Share sum;
+    for (std::size_t i = 0; i < clusters.size(); ++i) {
+      add(sum, clusters[draw.below(clusters.size(), i)]);
     }
-    means[r] = sum.total / static_cast<double>(sum.items);
+    if (sum.whole > 0) shares.push_back(share_of(sum));
   }
-  estimate.interval = {quantile(means, 0.025), quantile(means, 0.975)};
+  estimate.interval = {quantile(shares, 0.025), quantile(shares, 0.975)};
   return estimate;
 }
 

@@ -39,4 +39,13 @@ struct BootstrapOptions {
 Estimate bootstrap_mean(std::span<const std::vector<double>> clusters,
                         const BootstrapOptions& options = {});
 
+// A part over a whole, of one cluster: their sums over its items.
+struct Share {
+  double part = 0, whole = 0;
+  std::size_t items = 1;
+};
+// Sum of the parts over the sum of the wholes, with the same interval.  NaN where the wholes add up
+// to nothing or less: there is no share then.
+Estimate bootstrap_share(std::span<const Share> clusters, const BootstrapOptions& options = {});
+
 }  // namespace quire::eval

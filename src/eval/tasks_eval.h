@@ -30,11 +30,13 @@ Result<TasksReport> evaluate_tasks(model::Model& model, const CacheOptions& like
                                    const TasksOptions& options);
 
 // {quire_json: 1, model, options, inputs, arms, checks}.  An arm: task, view (null: text that goes
-// on), policy, keep, gate, kv_type, open_rate, n (questions or documents), documents, em (right),
-// em_full, retained (of what the full cache has right), harm (full right, arm wrong, of n), logprob
-// (nats a token of the answer), nll (of a text that goes on), kl, entries, bytes, bytes_share,
-// only_protected, and ci: for each measure {documents: [low, high]}, the bootstrap over documents,
-// and of shares {wilson: [low, high]}, as if questions were independent.
+// on), policy, keep, gate, labels (labels_of), mode (strict: the review comes before the prompt's
+// last row, so no token of an answer is the full cache's), kv_type, open_rate, n (questions or
+// documents), documents, em (right), em_full, retained (of what the full cache has right), harm
+// (full right, arm wrong, of n), logprob (nats a token of the answer), nll (of a text that goes
+// on), kl, entries, bytes, bytes_share, only_protected, and ci: for each measure {documents: [low,
+// high]}, the bootstrap over documents, and of shares {wilson: [low, high]}, as if questions were
+// independent.
 Json json_of(const TasksReport& report);
 std::string table_of(const TasksReport& report);
 // A line per arm and measure.

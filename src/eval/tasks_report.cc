@@ -29,6 +29,8 @@ Json arm_json(const Cell& cell, const std::string& kv_type) {
               {"policy", cell.arm.policy},
               {"keep", cell.arm.keep},
               {"gate", cell.arm.gate},
+              {"labels", labels_of(cell.arm)},
+              {"mode", "strict"},
               {"kv_type", kv_type},
               {"open_rate", cell.open_share},
               {"n", any.items},
@@ -97,14 +99,16 @@ std::string table_of(const TasksReport& report) {
 
 std::string csv_of(const TasksReport& report) {
   std::string text =
-      "task,view,policy,keep,gate,kv_type,open_rate,entries,bytes,bytes_share,measure,value,low,"
+      "task,view,policy,keep,gate,labels,kv_type,open_rate,entries,bytes,bytes_share,measure,value,"
+      "low,"
       "high,wilson_low,wilson_high,documents,n\n";
   for (const Cell& cell : report.quality.summary.cells) {
-    const std::string arm =
-        std::string(name_of(cell.task)) + "," + (cell.view ? name_of(*cell.view) : "") + ",\"" +
-        cell.arm.policy + "\"," + fixed(cell.arm.keep, 6) + "," + cell.arm.gate + "," +
-        report.kv_type + "," + fixed(cell.open_share, 6) + "," + fixed(cell.entries, 1) + "," +
-        fixed(cell.bytes, 0) + "," + fixed(cell.bytes_share, 6) + ",";
+    const std::string arm = std::string(name_of(cell.task)) + "," +
+                            (cell.view ? name_of(*cell.view) : "") + ",\"" + cell.arm.policy +
+                            "\"," + fixed(cell.arm.keep, 6) + "," + cell.arm.gate + "," +
+                            labels_of(cell.arm) + "," + report.kv_type + "," +
+                            fixed(cell.open_share, 6) + "," + fixed(cell.entries, 1) + "," +
+                            fixed(cell.bytes, 0) + "," + fixed(cell.bytes_share, 6) + ",";
     for (const Column& column : kColumns) {
       const Measure* measure = cell.measure(column.measure);
       if (measure == nullptr) continue;

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "cli/program.h"
 #include "model/real_model.h"
@@ -78,6 +80,28 @@ TEST(EvalTasks, QualityStaysInItsRecordedBands) {
     ++checked;
   }
   EXPECT_GE(checked, arms.size()) << "every arm has a band";
+}
+
+// What must hold whatever roles are worth: thresholds on answers are for longer runs.
+TEST(EvalRoles, KeysOutliveValuesAndRolesCostWhatTheyShould) {
+  QUIRE_NEED(test::real_model(test::kSmolLm));
+  const json report =
+      parsed(quire({"eval", "roles", "-m", test::real_model(test::kSmolLm), "--quick", "--json",
+                    "-t", std::to_string(test::test_threads())}));
+  const std::set<std::string> firm = {"an arm that never shrinks is the full cache",
+                                      "roles take the bytes of the score alone",
+                                      "prose: roles are neutral",
+                                      "needles in prose, aware: roles are neutral",
+                                      "asked for the key of a number, aware: roles lose",
+                                      "asked to list the keys, aware: roles lose",
+                                      "indented: H2O alone keeps keys more often than values"};
+  std::size_t held = 0;
+  for (const json& check : report.at("checks")) {
+    if (!firm.contains(check.at("name").get<std::string>())) continue;
+    EXPECT_TRUE(check.at("pass")) << check;
+    ++held;
+  }
+  EXPECT_EQ(held, firm.size());
 }
 
 TEST(EvalPaged, TheFullCacheEqualsItselfAndEveryPartIsMeasured) {

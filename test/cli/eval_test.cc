@@ -1,9 +1,10 @@
-// Goal: `quire eval tasks` takes files and gates, goes on after a log, and says what is wrong with
-// a file. Method: the built program with a tiny random model; its JSON is read.
+// Goal: `quire eval tasks` and `quire eval roles` take files and gates, go on after a log, and say
+// what is wrong with a file. Method: the built program with a tiny random model; its JSON is read.
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/program.h"
 
@@ -91,6 +92,49 @@ TEST(EvalTasks, TheSameCommandGoesOnAndOtherGatesNeedNoNewMeasurement) {
   for (const json& arm : gated.at("arms")) closed += arm.at("gate") == "closed" ? 1 : 0;
   EXPECT_EQ(gated.at("arms").size(), first.at("arms").size() + closed);
   EXPECT_GT(closed, 0u);
+}
+
+std::vector<std::string> roles_arguments(std::vector<std::string> more) {
+  std::vector<std::string> all = arguments({});
+  // What the two commands share, and --quick; the rest is of tasks alone.
+  std::vector<std::string> kept = {"eval", "roles", "--quick"};
+  for (std::size_t i = 2; i < all.size(); ++i) {
+    if (all[i] == "--policies" || all[i] == "--keep") {
+      ++i;
+    } else {
+      kept.push_back(all[i] == "160" ? "400" : all[i]);
+    }
+  }
+  kept.insert(kept.end(), more.begin(), more.end());
+  return kept;
+}
+
+TEST(EvalRoles, FilesAreDocumentsAndALogIsGoneOnWith) {
+  json records = json::array();
+  for (int i = 0; i < 40; ++i) {
+    records.push_back(
+        {{"code", "c" + std::to_string(100 + i)}, {"size", 70000 + i}, {"mass", 90000 + i}});
+  }
+  const std::string data = folder().write("real.json", records.dump());
+  const std::string log = folder().file("roles.jsonl");
+  const json report = parsed(quire(roles_arguments({"--data", data, "-o", log})));
+  std::set<std::string> tasks;
+  for (const json& arm : report.at("arms")) tasks.insert(arm.at("task"));
+  EXPECT_EQ(tasks,
+            (std::set<std::string>{"json", "data", "prose", "needle", "json-keys", "json-list"}));
+  EXPECT_EQ(report.at("diagnosis").size(), 2u);
+  EXPECT_GT(report.at("gaps").size(), 0u);
+  EXPECT_GT(report.at("checks").size(), 5u);
+  const std::string lines = test::read_file(log);
+  EXPECT_EQ(parsed(quire(roles_arguments({"--data", data, "-o", log}))), report);
+  EXPECT_EQ(test::read_file(log), lines);
+}
+
+TEST(EvalRoles, WhatCannotBeIsNamed) {
+  const std::string bad = folder().write("bad.json", "{\"a\": \n");
+  const Ran ran = quire(roles_arguments({"--data", bad}));
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_TRUE(contains(ran.err, "bad.json:1: neither JSON nor a line of JSON Lines")) << ran.err;
 }
 
 }  // namespace

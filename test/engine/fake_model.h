@@ -36,7 +36,7 @@ inline float hashed(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint
   return static_cast<float>(static_cast<double>(x >> 11) * 0x1p-52 - 1);
 }
 
-class FakeModel final : public model::Model {
+class FakeModel : public model::Model {
  public:
   struct Step {
     std::uint32_t rows, window_rows, logit_rows;

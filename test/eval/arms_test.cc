@@ -43,6 +43,16 @@ TEST(Arms, TheFullCacheHasNoShares) {
   EXPECT_EQ(arms[2].keep, 0.25);
 }
 
+TEST(Arms, LabelsAreNamedWhereRolesCount) {
+  EXPECT_EQ(labels_of({kFull}), "none");
+  EXPECT_EQ(labels_of({"h2o", 0.5, kOpen, "probe:f"}), "none");
+  EXPECT_EQ(labels_of({"role-conditional:score=h2o"}), "parser");
+  EXPECT_EQ(labels_of({"role-conditional:score=h2o,shuffle=1"}), "shuffled");
+  const Arm probed{"role-conditional", 0.5, "closed", "probe:f"};
+  EXPECT_EQ(labels_of(probed), "probe:f");
+  EXPECT_EQ(probed.label(), "role-conditional [probe:f] (closed)");
+}
+
 TEST(Oracle, KeepsTheHighestMassAndWhatItKnowsNothingOf) {
   auto mass = std::make_shared<Mass>(Mass{{{0.1f, 0.9f, 0.2f, 0.8f}}});
   Policy policy = oracle_policy(mass);

@@ -40,7 +40,8 @@ TEST(Contrast, PairsShareAnInputAndABudget) {
 
 TEST(Contrast, DivergenceCanBeComparedInstead) {
   const std::vector<InputResult> results = {prose(0, 8), prose(1, 8)};
-  EXPECT_NEAR(contrast(results, "good", "bad", {.kl = true, .keep = 0.5}).value, 0.015, 1e-12);
+  EXPECT_NEAR(contrast(results, "good", "bad", {.of = Compare::kKl, .keep = 0.5}).value, 0.015,
+              1e-12);
 }
 
 TEST(Contrast, AnswersAreComparedQuestionByQuestion) {
@@ -52,6 +53,18 @@ TEST(Contrast, AnswersAreComparedQuestionByQuestion) {
   EXPECT_NEAR(found.value, 1, 1e-12);
   EXPECT_EQ(found.items, 2u);
   EXPECT_EQ(sign_of(found), 0) << "of one document nothing is known about others";
+}
+
+TEST(Contrast, RightAnswersOfAnyViewAreCompared) {
+  InputResult input{.task = Task::kNeedle, .seed = 3};
+  input.arms = {{.arm = {"good", 0.5}}, {.arm = {"bad", 0.5}}, {.arm = {"bad", 0.5, kOpen, "p"}}};
+  input.arms[0].aware = {{.right = true}, {.right = true}};
+  input.arms[1].aware = {{.right = true}, {.right = false}};
+  input.arms[2].aware = {{.right = false}, {.right = false}};
+  const Pairs pairs{.task = Task::kNeedle, .view = View::kAware, .of = Compare::kRight};
+  EXPECT_NEAR(contrast({input}, "good", "bad", pairs).value, 0.5, 1e-12);
+  EXPECT_NEAR(contrast({input}, "good", "bad [p]", pairs).value, 1, 1e-12) << "other labels";
+  EXPECT_EQ(contrast({input}, "good", "bad", {.task = Task::kNeedle}).items, 0u) << "none is blind";
 }
 
 TEST(Contrast, WithoutPairsThereIsNoValueAndNoSign) {

@@ -142,6 +142,34 @@ TEST(Lookup, DependsOnTheSeedAlone) {
   }
 }
 
+TEST(Lookup, KeysCanBeAskedFor) {
+  const auto asked = [](Asks asks) {
+    return lookup_document({.tokens = 1500, .questions = 6, .asks = asks}, Stream(3), kLetters);
+  };
+  const Document which = asked(Asks::kKey);
+  const nlohmann::ordered_json object = nlohmann::ordered_json::parse(which.text);
+  ASSERT_EQ(which.questions.size(), 6u);
+  for (const Question& question : which.questions) {
+    // 60231: "loud_parrot"
+    const std::string key = question.answer.substr(2, question.answer.size() - 3);
+    ASSERT_TRUE(object.contains(key)) << question.answer;
+    EXPECT_EQ(object.at(key).dump() + ":", question.prompt);
+  }
+  EXPECT_EQ(std::count(which.lead.begin(), which.lead.end(), '\n'), 2 + 3);
+
+  const Document list = asked(Asks::kNextKey);
+  EXPECT_EQ(list.text, which.text);
+  ASSERT_EQ(list.questions.size(), 6u);
+  std::string keys;
+  std::size_t listed = 0;
+  for (const auto& [key, value] : object.items()) {
+    if (listed++ < 9) keys += key + "\n";
+  }
+  const Question& last = list.questions.back();
+  EXPECT_EQ(list.lead + last.prompt + last.answer + "\n", "\n\nKeys:\n" + keys);
+  EXPECT_EQ(list.questions[0].prompt, "");
+}
+
 TEST(Lookup, ShortDocumentsAskFewerQuestions) {
   const Document document = made(Form::kIndented, false, 1, 10);
   EXPECT_EQ(nlohmann::json::parse(document.text).size(), 4u) << "three solved and one to ask";

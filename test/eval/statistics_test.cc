@@ -85,6 +85,22 @@ TEST(Bootstrap, SaysNothingAboutWhatItHasNotSeen) {
   EXPECT_TRUE(std::isnan(e.interval.low));
 }
 
+TEST(Bootstrap, AShareIsOfSums) {
+  const std::vector<Share> shares = {{1, 10, 3}, {4, 10, 2}};
+  const Estimate e = bootstrap_share(shares);
+  EXPECT_DOUBLE_EQ(e.value, 0.25);
+  EXPECT_DOUBLE_EQ(e.interval.low, 0.1);
+  EXPECT_DOUBLE_EQ(e.interval.high, 0.4);
+  EXPECT_EQ(e.clusters, 2u);
+  EXPECT_EQ(e.items, 5u);
+  // Of nothing there is no share; samples without a whole are left out.
+  const std::vector<Share> none = {{1, 0, 1}, {2, -1, 1}};
+  EXPECT_TRUE(std::isnan(bootstrap_share(none).value));
+  const std::vector<Share> some = {{1, 0, 1}, {1, 4, 1}};
+  EXPECT_DOUBLE_EQ(bootstrap_share(some).value, 0.5);
+  EXPECT_DOUBLE_EQ(bootstrap_share(some).interval.low, 0.25);
+}
+
 TEST(RandomStream, IsUniformAndDependsOnItsNames) {
   constexpr std::uint64_t kBins = 64, kDraws = 64'000;
   std::vector<double> count(kBins, 0);
