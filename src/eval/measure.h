@@ -87,7 +87,7 @@ struct MeasureOptions {
   // own.
   std::optional<std::uint32_t> recent{};
   std::vector<LabelSource> labels{};  // those that arms name
-  bool statistics = false;           // also those that a gate would judge by
+  bool statistics = false;            // also those that a gate would judge by
 };
 
 // Steps of one model on one cache.  Both are the caller's and outlive it.
