@@ -24,6 +24,8 @@ struct EngineFlags {
   std::uint32_t block_tokens = 16;
   std::uint32_t chunk = 512;
   bool deterministic = false;
+  // What the cache keeps may outlive the process: it is known by the bytes of the model's files.
+  bool hash_model = false;
 };
 
 CLI::Option* add_model_flag(CLI::App& app, EngineFlags& flags);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "cli/terminal.h"
 #include "engine/budget.h"
@@ -34,16 +36,35 @@ Result<Isa> isa_of_environment() {
   return Status(Code::kInvalidArgument, "QUIRE_ISA=" + std::string(name) + " is none of " + all);
 }
 
-// What K and V of a token depend on, beside what the cache knows.
-std::string identity_of(const model::ModelInfo& info) {
-  return info.name + '\n' + info.architecture + '\n' + info.quantization + '\n' +
-         std::to_string(info.parameters) + '\n' + std::to_string(info.file_bytes);
+// SHA-256 of all bytes of the files, in order.
+Result<std::string> hash_of(const std::vector<std::string>& paths) {
+  engine::Sha256 hash;
+  std::vector<char> piece(kMi);
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    while (file.read(piece.data(), static_cast<std::streamsize>(kMi)) || file.gcount() > 0) {
+      hash.add(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(file.gcount()))));
+    }
+    if (!file.eof()) return Status(Code::kIo, path + ": cannot be read");
+  }
+  return engine::hex(hash.finish());
+}
+
+// What K and V of a token depend on, beside what the cache knows: within a process its one model,
+// beyond it the weights, bit by bit, and this program's arithmetic.
+Result<std::string> identity_of(const EngineFlags& flags, const model::ModelInfo& info) {
+  if (!flags.hash_model) return info.name;
+  const Result<std::string> hash = hash_of(info.files);
+  if (!hash.ok()) return hash.status();
+  return *hash + "\n" QUIRE_VERSION;
 }
 
 Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelInfo& info,
                                    const Tuning& tuning) {
   const Result<Isa> isa = isa_of_environment();
   if (!isa.ok()) return isa.status();
+  const Result<std::string> identity = identity_of(flags, info);
+  if (!identity.ok()) return identity.status();
   CacheOptions options{.layers = info.attention,
                        .key_type = kv_type_of(flags.kv_type),
                        .value_type = kv_type_of(flags.kv_type),
@@ -53,7 +74,7 @@ Result<CacheOptions> cache_options(const EngineFlags& flags, const model::ModelI
                        .chunk_kernels = !flags.deterministic,
                        .attend_chunk_rows = tuning.attend_chunk_rows,
                        .reclaim = reclaim_of(flags.reclaim),
-                       .prefix = {.hash = engine::sha256, .identity = identity_of(info)}};
+                       .prefix = {.hash = engine::sha256, .identity = *identity}};
   if (flags.budget.empty()) {
     const std::uint32_t context =
         flags.context == 0 ? info.context : std::min(flags.context, info.context);

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -28,7 +29,13 @@ struct ServerFlags {
   std::uint32_t connections = serve::Limits().connections;
   std::uint32_t drain_seconds = 30, stall_seconds = 120;
   std::string key_file, metrics_alias, max_body = "8MiB", rate, token_rate;
+  std::string session_space = engine::bytes_text(serve::SessionOptions().most_bytes);
 };
+
+std::string is_size(const std::string& text) {
+  const Result<std::size_t> bytes = engine::parse_bytes(text);
+  return bytes.ok() ? std::string() : bytes.status().message();
+}
 
 void add_network_flags(CLI::App& app, ServerFlags& flags) {
   app.add_option("--host", flags.server.host, "Numeric address to listen on")
@@ -47,10 +54,17 @@ void add_network_flags(CLI::App& app, ServerFlags& flags) {
   add_number(app, "--max-connections", flags.connections, 1u, 65536u, "Connections, at most");
   app.add_option("--max-body", flags.max_body, "Bytes of a request, at most")
       ->type_name("SIZE")
-      ->check([](const std::string& text) {
-        const Result<std::size_t> bytes = engine::parse_bytes(text);
-        return bytes.ok() ? std::string() : bytes.status().message();
-      })
+      ->check(is_size)
+      ->capture_default_str();
+}
+
+void add_session_flags(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--session-dir", flags.server.sessions.directory,
+                 "Conversations may be saved to this directory, and restored from it")
+      ->type_name("DIR");
+  app.add_option("--session-space", flags.session_space, "Bytes of all files there, at most")
+      ->type_name("SIZE")
+      ->check(is_size)
       ->capture_default_str();
 }
 
@@ -119,6 +133,7 @@ Result<serve::ServerOptions> server_options(const ServerFlags& flags) {
   options.limits.body_bytes = *engine::parse_bytes(flags.max_body);
   options.limits.bodies_bytes = std::max(options.limits.bodies_bytes, options.limits.body_bytes);
   options.engine = loop_options(flags.loop);
+  options.sessions.most_bytes = *engine::parse_bytes(flags.session_space);
   options.drain_seconds = flags.drain_seconds;
   options.stall_seconds = flags.stall_seconds;
   options.vllm_names = flags.metrics_alias == "vllm";
@@ -146,7 +161,10 @@ int run_server(const ServerFlags& flags) {
   if (!options.ok()) return failed(options.status());
   if (Status status = serve::Server::check(*options); !status.ok()) return failed(status);
   allow_descriptors(flags.connections);
-  const Result<Engine> engine = open_engine(flags.answers.engine);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of who writes it
+  EngineFlags engine_flags = flags.answers.engine;
+  engine_flags.hash_model = !flags.server.sessions.directory.empty();
+  const Result<Engine> engine = open_engine(engine_flags);
   if (!engine.ok()) return failed(engine.status());
   const std::string host = options->host;
   const Result<std::unique_ptr<serve::Server>> server =
@@ -170,6 +188,7 @@ Command add_serve(CLI::App& app) {
   add_network_flags(app, *flags);
   add_work_flags(app, *flags);
   add_rate_flags(app, *flags);
+  add_session_flags(app, *flags);
   add_cache_flags(app, answers.engine);
   add_template_flag(app, answers.engine);
   add_policy_flags(app, answers);

@@ -163,6 +163,12 @@ std::size_t GgufFile::bytes() const {
   return sum;
 }
 
+std::vector<std::string> GgufFile::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& file : files_) paths.push_back(file->path());
+  return paths;
+}
+
 Status GgufFile::unchanged() const {
   for (const auto& file : files_) {
     if (Status status = file->unchanged(); !status.ok()) return status;

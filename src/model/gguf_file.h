@@ -53,6 +53,7 @@ class GgufFile {
   const std::string& path() const { return files_.front()->path(); }
   int descriptor() const { return files_.front()->descriptor(); }
   std::size_t bytes() const;
+  std::vector<std::string> paths() const;
 
   struct Found {
     const MappedFile* file;

@@ -62,6 +62,7 @@ ModelInfo describe(const ModelOptions& options, const ModelShape& shape, const W
   info.feed_forward = shape.layers.front().feed_forward;
   info.vocabulary = shape.vocabulary;
   info.context = shape.context;
+  info.files = weights.file().paths();
   info.file_bytes = weights.file().bytes();
   info.weights_bytes = weights.in_place_bytes;
   info.copies_bytes = weights.copies_bytes;

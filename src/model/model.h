@@ -38,6 +38,7 @@ struct ModelOptions {
 struct ModelInfo {
   std::string name, architecture, quantization;
   std::uint32_t layers = 0, embedding = 0, feed_forward = 0, vocabulary = 0, context = 0;
+  std::vector<std::string> files;  // all parts
   std::size_t file_bytes = 0;
   std::size_t weights_bytes = 0;  // mapped from the file and used as they are
   std::size_t copies_bytes = 0;   // in panels; their bytes of the file are let go

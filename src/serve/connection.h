@@ -52,10 +52,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Task<void> answer(Route route);
   Task<void> answer_of_text(Route route);
+  Task<void> answer_of_sessions(Route route);
   Task<void> complete(Endpoint endpoint);
   Task<void> collect(const Question& question, Endpoint endpoint);
   Task<void> stream(const Question& question, Endpoint endpoint);
-  Task<bool> on_text_thread(const std::function<void()>& work);
+  Task<bool> on_thread(WorkThread& thread, const std::function<void()>& work);
   std::shared_ptr<AnswerPipe> ask(Question& question);
   AnswerHead answer_head(const Question& question, Endpoint endpoint);
   void note(const AnswerEvents::Piece& piece);

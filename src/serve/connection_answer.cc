@@ -42,6 +42,11 @@ Connection::Task<void> Connection::answer(Route route) {
     case Route::kApplyTemplate:
       co_await answer_of_text(route);
       break;
+    case Route::kSessions:
+    case Route::kSession:
+    case Route::kSessionErase:
+      co_await answer_of_sessions(route);
+      break;
     default: {
       const Reply reply = service_.reply(route, reader_->head());
       co_await respond(reply);
@@ -50,11 +55,12 @@ Connection::Task<void> Connection::answer(Route route) {
 }
 
 // False: too many others wait for it.
-Connection::Task<bool> Connection::on_text_thread(const std::function<void()>& work) {
+Connection::Task<bool> Connection::on_thread(WorkThread& thread,
+                                             const std::function<void()>& work) {
   const auto done = std::make_shared<bool>(false);
   const auto executor = socket_.get_executor();
   const std::weak_ptr<Connection> weak = weak_from_this();
-  const bool accepted = service_.texts().run([work, done, executor, weak] {
+  const bool accepted = thread.run([work, done, executor, weak] {
     try {
       work();
     } catch (const std::exception&) {
@@ -75,8 +81,40 @@ Connection::Task<void> Connection::answer_of_text(Route route) {
   const std::function<void()> work = [&service = service_, route, body, reply] {
     *reply = service.reply_of_text(route, *body);
   };
-  const bool accepted = co_await on_text_thread(work);
+  const bool accepted = co_await on_thread(service_.texts(), work);
   if (!accepted) *reply = busy_reply("too many requests", "busy");
+  co_await respond(*reply);
+}
+
+// Read on the texts' thread, answered on the one of their files.
+Connection::Task<void> Connection::answer_of_sessions(Route route) {
+  Sessions* const sessions = service_.sessions();
+  if (sessions == nullptr) {
+    const Reply off = error_reply(501, "sessions are off; start the server with --session-dir DIR",
+                                  "sessions_off");
+    co_await respond(off);
+    co_return;
+  }
+  const auto body = std::make_shared<const std::string>(reader_->take_body());
+  const auto asked = std::make_shared<SessionAsked>();
+  asked->refusal = error_reply(500, "out of memory", "internal");
+  const std::function<void()> read = [&service = service_, route, path = reader_->head().path, body,
+                                      tenant = service_.tenant(reader_->head()), asked] {
+    *asked = understand_session(service.facts(), service.model(), route, path, *body, tenant);
+  };
+  const auto reply = std::make_shared<Reply>(error_reply(500, "out of memory", "internal"));
+  const std::function<void()> work = [sessions, asked, reply] {
+    *reply = sessions->answer(*asked->ask);
+  };
+  bool accepted = co_await on_thread(service_.texts(), read);
+  if (accepted && !asked->ask) {
+    *reply = asked->refusal;
+  } else if (service_.draining) {
+    *reply = busy_reply("the server is going down", "draining");
+  } else {
+    if (accepted) accepted = co_await on_thread(sessions->thread(), work);
+    if (!accepted) *reply = busy_reply("too many requests", "busy");
+  }
   co_await respond(*reply);
 }
 
@@ -126,7 +164,7 @@ Connection::Task<void> Connection::complete(Endpoint endpoint) {
   const std::function<void()> work = [&service = service_, endpoint, body, understood, tenant] {
     *understood = understand(service.facts(), service.model(), endpoint, *body, tenant);
   };
-  const bool accepted = co_await on_text_thread(work);
+  const bool accepted = co_await on_thread(service_.texts(), work);
   if (!accepted || service_.draining) {
     understood->question.reset();
     understood->refusal = accepted ? busy_reply("the server is going down", "draining")

@@ -1,12 +1,13 @@
 #include "serve/engine_thread.h"
 
+#include <future>
 #include <utility>
 
 #include "engine/steady_clock.h"
 
 namespace quire::serve {
 EngineThread::EngineThread(Metrics& metrics, Options options)
-    : metrics_(metrics), options_(std::move(options)), jobs_(options_.answers) {}
+    : metrics_(metrics), options_(std::move(options)), jobs_(options_.answers + 1) {}
 
 Result<std::unique_ptr<EngineThread>> EngineThread::start(model::Model& model, Cache& cache,
                                                           Metrics& metrics, Options options) {
@@ -41,6 +42,19 @@ bool EngineThread::submit(Job job) {
   return true;
 }
 
+bool EngineThread::between_steps(std::function<void(Cache&)> work) {
+  auto task = std::make_shared<std::packaged_task<void(Cache&)>>(std::move(work));
+  std::future<void> done = task->get_future();
+  Job job{.work = [task = std::move(task)](Cache& cache) { (*task)(cache); }};
+  if (!jobs_.push(std::move(job))) return false;
+  try {
+    done.get();  // throws what the work threw
+  } catch (const std::future_error&) {
+    return false;  // it went unused
+  }
+  return true;
+}
+
 EngineState EngineThread::state() const {
   const std::scoped_lock lock(state_mutex_);
   return state_;
@@ -63,7 +77,11 @@ void EngineThread::loop() {
     for (Job& job : jobs_.take(idle)) {
       beat_ = now();
       busy_ = true;
-      begin(std::move(job));
+      if (job.work) {
+        job.work(*cache_);
+      } else {
+        begin(std::move(job));
+      }
     }
     engine_->step();
     beat_ = now();

@@ -30,6 +30,7 @@ class EngineThread {
     std::shared_ptr<AnswerPipe> pipe;
     bool logprobs = false;
     std::uint32_t top_logprobs = 0;
+    std::function<void(Cache&)> work{};  // instead of all this
   };
 
   // Model and cache belong to the thread until the end; only the model's texts may be asked for by
@@ -41,6 +42,9 @@ class EngineThread {
   // --- any thread ---
   // False: so many answers are there already.
   bool submit(Job job);
+  // Does something with the cache between two steps, and waits until it is done; of one thread at a
+  // time.  False: it was not, the engine's thread ends.
+  bool between_steps(std::function<void(Cache&)> work);
   std::uint32_t answers() const { return answers_; }  // that wait or run
   EngineState state() const;
   // Whether there is work and no step has ended for so many seconds.
@@ -57,7 +61,7 @@ class EngineThread {
   Metrics& metrics_;
   const Options options_;
   std::unique_ptr<engine::Engine> engine_;
-  const Cache* cache_ = nullptr;
+  Cache* cache_ = nullptr;
   Mailbox<Job> jobs_;
   std::atomic<std::uint32_t> answers_{0};
   std::atomic<double> beat_{0};  // when something was last done

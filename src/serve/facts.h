@@ -21,6 +21,7 @@ struct Facts {
   std::uint32_t running = 0, answers = 0;  // that are computed; and that run or wait, at most
   bool chat = true;                        // the model has a template
   bool prefix_cache = false;               // what prompts have in common is computed once
+  bool sessions = false;                   // and may be saved
   // Of a request that leaves them out.  max_tokens 0: what fits, of completions 16.
   engine::GenerateOptions defaults{.max_tokens = 0};
   Limits limits{};

@@ -14,7 +14,6 @@ using json = Json;
 
 constexpr std::uint32_t kTokensMost = 1u << 24;
 constexpr std::uint32_t kAnswersMost = 16, kTopLogprobsMost = 20;
-constexpr std::size_t kSaltBytesMost = 256;
 constexpr std::uint32_t kSeedMost = std::numeric_limits<std::uint32_t>::max() - 1;
 
 engine::GenerateOptions& options(Body& body) {
@@ -77,13 +76,7 @@ Status read_priority(const json& value, Body& body) {
 }
 
 Status read_salt(const json& value, Body& body) {
-  std::string& salt = body.request.salt;
-  if (Status status = read_text(value, "cache_salt", salt); !status.ok()) return status;
-  if (salt.empty() || salt.size() > kSaltBytesMost) {
-    return refuse_field("cache_salt",
-                        "not a text of 1 to " + std::to_string(kSaltBytesMost) + " bytes");
-  }
-  return {};
+  return read_cache_salt(value, body.request.salt);
 }
 
 Status read_grammar(const json& value, Body& body) {

@@ -9,7 +9,7 @@ namespace {
 using json = Json;
 
 constexpr std::size_t kStopsMost = 16, kStopBytesMost = 1024;
-constexpr std::size_t kBiasesMost = 4096;
+constexpr std::size_t kBiasesMost = 4096, kSaltBytesMost = 256;
 constexpr float kBiasMost = 100;  // OpenAI's
 
 Status read_policy(const std::string& text, bool keep_given, engine::GenerateOptions& options) {
@@ -80,6 +80,13 @@ Status read_prompt(const json& value, Body& body) {
     body.prompt_tokens.push_back(static_cast<model::Token>(token));
   }
   return {};
+}
+
+Status read_cache_salt(const json& value, std::string& salt) {
+  if (Status status = read_text(value, "cache_salt", salt); !status.ok()) return status;
+  if (!salt.empty() && salt.size() <= kSaltBytesMost) return {};
+  return refuse_field("cache_salt",
+                      "not a text of 1 to " + std::to_string(kSaltBytesMost) + " bytes");
 }
 
 Status read_stop(const json& value, Body& body) {

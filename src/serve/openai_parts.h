@@ -21,6 +21,7 @@ Status read_template_kwargs(const Json& value, Body& body);
 // A text, or the tokens of one.
 Status read_prompt(const Json& value, Body& body);
 Status read_stop(const Json& value, Body& body);
+Status read_cache_salt(const Json& value, std::string& salt);
 Status read_logit_bias(const Json& value, Body& body);
 Status read_stream_options(const Json& value, Body& body);
 // {mode, policy, keep, gate, first_token, on_overflow}; other keys are refused.

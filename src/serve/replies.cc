@@ -143,6 +143,7 @@ Reply props_reply(const Facts& facts) {
               {{"budget_bytes", facts.budget_bytes},
                {"tokens_fit", facts.tokens_fit},
                {"prefix_cache", facts.prefix_cache},
+               {"sessions", facts.sessions},
                {"policy", lossy ? facts.defaults.policy->name : "none"},
                {"keep", lossy ? engine::to_string(facts.defaults.keep) : "all"}}}});
 }

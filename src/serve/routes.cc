@@ -17,6 +17,9 @@ constexpr RouteEntry kRoutes[] = {
     {Route::kProps, "GET", "/props"},
     {Route::kSlots, "GET", "/slots"},
     {Route::kVersion, "GET", "/version"},
+    {Route::kSessions, "GET", "/sessions"},
+    {Route::kSession, "POST", "/sessions/"},
+    {Route::kSessionErase, "DELETE", "/sessions/"},
 };
 
 bool matches(std::string_view pattern, std::string_view path) {
@@ -36,7 +39,7 @@ Found find_route(std::string_view method, std::string_view path) {
     if (!matches(entry.path, path)) continue;
     const std::string_view own = entry.method;
     if (method == own || (method == "HEAD" && own == "GET")) return {.entry = &entry};
-    found.allowed = entry.method;
+    found.allowed += (found.allowed.empty() ? "" : ", ") + std::string(own);
   }
   return found;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace quire::serve {
@@ -21,6 +22,9 @@ enum class Route : std::uint8_t {
   kProps,
   kSlots,
   kVersion,
+  kSessions,
+  kSession,
+  kSessionErase,
 };
 
 struct RouteEntry {
@@ -34,7 +38,7 @@ std::span<const RouteEntry> route_table();
 
 struct Found {
   const RouteEntry* entry = nullptr;
-  const char* allowed = nullptr;  // without an entry: the method that the path has, if there is one
+  std::string allowed{};  // without an entry: the methods that the path has, if there are some
 };
 Found find_route(std::string_view method, std::string_view path);
 

@@ -257,6 +257,7 @@ Result<Facts> facts_of(const model::Model& model, const Cache& cache,
               .answers = options.limits.answers,
               .chat = *chat,
               .prefix_cache = options.engine.prefix_cache && cache.options().prefix.hash != nullptr,
+              .sessions = !options.sessions.directory.empty(),
               .defaults = options.defaults,
               .limits = options.limits};
   return facts;
@@ -274,6 +275,10 @@ Result<std::unique_ptr<Server>> Server::open(model::Model& model, Cache& cache,
   if (!endpoint.ok()) return endpoint.status();
   Result<Facts> facts = facts_of(model, cache, options);
   if (!facts.ok()) return facts.status();
+  if (!options.sessions.directory.empty() && !facts->prefix_cache) {
+    return Status(Code::kInvalidArgument,
+                  "session_dir: sessions are kept by the prefix cache, which is off");
+  }
   Service::Options service_options{.facts = *std::move(facts),
                                    .access = options.access,
                                    .engine = {.engine = options.engine,
@@ -282,6 +287,7 @@ Result<std::unique_ptr<Server>> Server::open(model::Model& model, Cache& cache,
                                    .stall_seconds = options.stall_seconds,
                                    .vllm_names = options.vllm_names,
                                    .rate = options.rate,
+                                   .sessions = options.sessions,
                                    .log = options.log};
   service_options.access.remote = !endpoint->address().is_loopback();
   Result<std::unique_ptr<Service>> service =

@@ -1,6 +1,7 @@
 // An OpenAI-compatible HTTP server on one model and one cache.
 //
-// Threads: run()'s has all connections, a second the engine, a third texts (templates, tokens).
+// Threads: run()'s has all connections, a second the engine, a third texts (templates, tokens), a
+// fourth the files of sessions, if there are any.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "serve/access.h"
 #include "serve/limits.h"
 #include "serve/rate_limit.h"
+#include "serve/session_store.h"
 
 namespace quire::serve {
 
@@ -33,6 +35,7 @@ struct ServerOptions {
   double stall_seconds = 120;  // without a step, while there is work, until /ready says 503
   bool vllm_names = false;     // in /metrics, too
   RateOptions rate{};          // of each key; without keys, of all together
+  SessionOptions sessions{};   // saved ones; without a directory there are none
   bool signals = false;        // SIGTERM and SIGINT drain, a second one ends
   std::function<void(const std::string& line)> log{};  // one line a request; of run()'s thread
   std::function<double()> clock{};  // seconds, for stall_seconds; null: the steady clock

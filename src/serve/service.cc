@@ -53,12 +53,19 @@ Result<std::unique_ptr<Service>> Service::start(model::Model& model, Cache& cach
       EngineThread::start(model, cache, service->metrics_, service->options_.engine);
   if (!engine.ok()) return engine.status();
   service->engine_ = *std::move(engine);
-  service->texts_ = std::make_unique<TextThread>(service->limits().connections);
+  if (!service->options_.sessions.directory.empty()) {
+    Result<std::unique_ptr<Sessions>> sessions =
+        Sessions::open(*service->engine_, cache, service->options_.sessions);
+    if (!sessions.ok()) return sessions.status();
+    service->sessions_ = *std::move(sessions);
+  }
+  service->texts_ = std::make_unique<WorkThread>(service->limits().connections);
   return service;
 }
 
 void Service::stop() {
   texts_.reset();
+  sessions_.reset();
   engine_.reset();
 }
 
@@ -70,9 +77,9 @@ std::optional<Reply> Service::refuse(const Head& head) const {
   const Found found = find_route(head.method, head.path);
   const bool open = found.entry != nullptr && found.entry->open;
   if (std::optional<Reply> reply = refuse_access(options_.access, head, open)) return reply;
-  if (found.entry == nullptr && found.allowed != nullptr) {
-    Reply reply = error_reply(405, std::string("this path takes ") + found.allowed + " alone",
-                              "method_not_allowed");
+  if (found.entry == nullptr && !found.allowed.empty()) {
+    Reply reply =
+        error_reply(405, "this path takes " + found.allowed + " alone", "method_not_allowed");
     reply.fields.emplace_back("Allow", found.allowed);
     return reply;
   }

@@ -17,7 +17,8 @@
 #include "serve/rate_limit.h"
 #include "serve/replies.h"
 #include "serve/routes.h"
-#include "serve/text_thread.h"
+#include "serve/sessions.h"
+#include "serve/work_thread.h"
 
 namespace quire::serve {
 
@@ -42,6 +43,7 @@ class Service {
     double stall_seconds = 120;
     bool vllm_names = false;
     RateOptions rate{};  // of each key
+    SessionOptions sessions{};
     std::function<void(const std::string& line)> log{};
   };
   static Result<std::unique_ptr<Service>> start(model::Model& model, Cache& cache, Options options);
@@ -51,7 +53,8 @@ class Service {
   const model::Model& model() const { return model_; }
   Metrics& metrics() { return metrics_; }
   EngineThread& engine() { return *engine_; }
-  TextThread& texts() { return *texts_; }
+  WorkThread& texts() { return *texts_; }
+  Sessions* sessions() { return sessions_.get(); }  // null: they are off
   // Null: there is no limit.
   RateLimiter* rates() { return options_.rate.active() ? &rates_ : nullptr; }
   std::size_t key_index(const Head& head) const { return serve::key_index(options_.access, head); }
@@ -97,7 +100,8 @@ class Service {
   std::uint64_t next_slot_ = 1;
   std::vector<Answering> slots_;
   std::unique_ptr<EngineThread> engine_;
-  std::unique_ptr<TextThread> texts_;
+  std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<WorkThread> texts_;
 };
 
 }  // namespace quire::serve

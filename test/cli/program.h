@@ -76,6 +76,7 @@ class Program {
           std::vector<std::string> environment = {}) {
     arguments.insert(arguments.begin(), QUIRE_PROGRAM);
     const std::string in = folder().write("stdin", input);
+    folder().write("stderr", "");  // what another program said
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     EXPECT_EQ(fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes), kPipeBytes);
@@ -177,6 +178,21 @@ inline Ran quire(std::vector<std::string> arguments, const std::string& input = 
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// Of `quire serve`: the port of its first line on stderr.
+inline std::uint16_t port_of(const Program& program) {
+  const std::string before = "at http://127.0.0.1:";
+  while (!program.has_ended()) {
+    const std::string said = read_file(folder().file("stderr"));
+    const std::size_t at = said.find(before);
+    if (at != std::string::npos && said.find('\n', at) != std::string::npos) {
+      return static_cast<std::uint16_t>(std::stoul(said.substr(at + before.size())));
+    }
+    sched_yield();
+  }
+  ADD_FAILURE() << read_file(folder().file("stderr"));
+  return 0;
 }
 
 }  // namespace quire::test

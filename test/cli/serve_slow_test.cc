@@ -24,21 +24,6 @@ using test::HttpClient;
 using test::HttpReply;
 using test::Program;
 
-// The port of its first line on stderr.
-std::uint16_t port_of(const Program& program) {
-  const std::string before = "at http://127.0.0.1:";
-  while (!program.has_ended()) {
-    const std::string said = test::read_file(test::folder().file("stderr"));
-    const std::size_t at = said.find(before);
-    if (at != std::string::npos && said.find('\n', at) != std::string::npos) {
-      return static_cast<std::uint16_t>(std::stoul(said.substr(at + before.size())));
-    }
-    sched_yield();
-  }
-  ADD_FAILURE() << test::read_file(test::folder().file("stderr"));
-  return 0;
-}
-
 std::size_t rss_bytes(const Program& program) {
   const std::string status = program.proc("status");
   return std::stoul(status.substr(status.find("VmRSS:") + 6)) * 1024;
@@ -50,7 +35,7 @@ TEST(ServeProgram, AnswersOnARealModelAndGoesDown) {
   Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads",
                    std::to_string(test::test_threads()), "--deterministic", "--temp", "0",
                    "--metrics-alias", "vllm"});
-  const std::uint16_t port = port_of(program);
+  const std::uint16_t port = test::port_of(program);
   ASSERT_NE(port, 0);
   HttpClient client(port);
   const json ask = {{"messages",
@@ -153,7 +138,7 @@ TEST(ServeProgram, ToolsAndSchemasOnRealModels) {
   const json ask = weather();
   Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads", threads,
                    "--deterministic", "--temp", "0"});
-  HttpClient client(port_of(program));
+  HttpClient client(test::port_of(program));
   for (const json& choose :
        {json("required"), json({{"type", "function"}, {"function", {{"name", "get_weather"}}}})}) {
     json one = ask;
@@ -195,7 +180,7 @@ TEST(ServeProgram, ATemplateWithoutToolsRefusesThemAndTakesSchemas) {
   const std::string threads = std::to_string(test::test_threads());
   Program program({"serve", "-m", path, "--port", "0", "--budget", "64MiB", "--threads", threads,
                    "--deterministic", "--temp", "0"});
-  HttpClient client(port_of(program));
+  HttpClient client(test::port_of(program));
   const HttpReply refused = client.post("/v1/chat/completions", weather());
   EXPECT_EQ(refused.status, 400) << "its template shows no tools";
   EXPECT_EQ(refused.json()["error"]["param"], "tools") << refused.body;

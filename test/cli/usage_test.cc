@@ -79,6 +79,7 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"serve", "-m", "x", "--host", "here"}, "host: \"here\" is no numeric address"},
       {{"serve", "-m", "x", "--metrics-alias", "tgi"}, "--metrics-alias: \"tgi\" is not vllm"},
       {{"serve", "-m", "x", "--max-body", "8MB"}, "--max-body: \"8MB\" is not a size"},
+      {{"serve", "-m", "x", "--session-space", "8GB"}, "--session-space: \"8GB\" is not a size"},
       {{"serve", "-m", "x", "--keep", "25%"}, "--keep: without --policy"},
       {{"bench"}, "--model is required"},
       {{"run", "-m", "x", "--reclaim", "soon"}, "--reclaim: \"soon\" is none of never, whole"},

@@ -102,7 +102,9 @@ TEST(Routes, MethodsAndPaths) {
   EXPECT_EQ(find_route("GET", "/v1/models").entry->route, Route::kModels);
   const Found wrong = find_route("OPTIONS", "/v1/chat/completions");
   EXPECT_EQ(wrong.entry, nullptr);
-  EXPECT_STREQ(wrong.allowed, "POST");
+  EXPECT_EQ(wrong.allowed, "POST");
+  EXPECT_EQ(find_route("PUT", "/sessions/a").allowed, "POST, DELETE");
+  EXPECT_EQ(find_route("DELETE", "/sessions/a").entry->route, Route::kSessionErase);
   for (const char* nothing :
        {"/", "", "/v1/models/", "/healthz", "/health/", "/v1", "/V1/models"}) {
     EXPECT_EQ(find_route("GET", nothing).entry, nullptr) << nothing;

@@ -1,15 +1,15 @@
-#include "serve/text_thread.h"
+#include "serve/work_thread.h"
 
 namespace quire::serve {
 
-TextThread::TextThread(std::size_t most) : works_(most), thread_([this] { loop(); }) {}
+WorkThread::WorkThread(std::size_t most) : works_(most), thread_([this] { loop(); }) {}
 
-TextThread::~TextThread() {
+WorkThread::~WorkThread() {
   works_.close();
   thread_.join();
 }
 
-void TextThread::loop() {
+void WorkThread::loop() {
   while (true) {
     for (std::function<void()>& work : works_.take(true)) {
       if (works_.closed()) return;

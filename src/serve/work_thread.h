@@ -1,5 +1,5 @@
-// A thread for work on texts (JSON, templates, tokens), so that no long prompt holds up the
-// connections of others.
+// A thread for work that takes long, so that it holds up no connection: one for texts (JSON,
+// templates, tokens), one for the files of sessions.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace quire::serve {
 
-class TextThread {
+class WorkThread {
  public:
-  explicit TextThread(std::size_t most);
-  ~TextThread();  // what waits is not done any more
+  explicit WorkThread(std::size_t most);
+  ~WorkThread();  // what waits is not done any more
   // In order, one at a time.  False: too many wait.
   bool run(std::function<void()> work) { return works_.push(std::move(work)); }
 
