@@ -1,6 +1,6 @@
-// Goal: on real models, with and without window layers, a long conversation goes on after a restart
-//   where it was, with the answer that it has without one.
-// Method: the built program, killed behind a save; a chapter of a novel and a question.
+// Goal: on real models, with and without window layers, a long text goes on after a restart where
+//   it was, to the answer that it has without one.
+// Method: the built program, killed behind a save; a chapter of a novel.
 
 #include <gtest/gtest.h>
 
@@ -29,32 +29,29 @@ void save_kill_restore(const char* name) {
       "256MiB",          "--threads", std::to_string(test::test_threads()),
       "--deterministic", "--temp",    "0",
       "--session-dir",   directory};
-  const std::string chapter =
-      test::read_file("examples/pride-and-prejudice.txt").substr(20000, 6000);
-  json body = {{"messages", {{{"role", "user"}, {"content", chapter + "\nWho speaks?"}}}},
-               {"max_tokens", 24}};
+  std::string text = test::read_file("examples/pride-and-prejudice.txt").substr(20000, 6000);
+  const auto ask = [&] { return json{{"prompt", text}, {"max_tokens", 24}, {"ignore_eos", true}}; };
   json next;
   int prompt = 0, saved = 0;
   {
     const Program first(serve);
     HttpClient client(test::port_of(first));
-    const json answer = client.post("/v1/chat/completions", body).json();
-    body["messages"].push_back(answer["choices"][0]["message"]);
-    body["messages"].push_back({{"role", "user"}, {"content", "And then?"}});
-    const json reply = client.post("/sessions/novel/save", body).json();
-    saved = reply["saved_tokens"];
-    next = client.post("/v1/chat/completions", body).json();
-    prompt = answer["usage"]["prompt_tokens"];
+    const json answer = client.post("/v1/completions", ask()).json();
+    prompt = answer.at("usage").at("prompt_tokens");
+    text += answer.at("choices").at(0).at("text").get<std::string>() + " And then";
+    const json reply = client.post("/sessions/novel/save", ask()).json();
+    saved = reply.at("saved_tokens");
+    next = client.post("/v1/completions", ask()).json();
     first.kill_now();
   }
   EXPECT_GT(saved, prompt - 16) << "the prompt's whole units, at least";
   const Program second(serve);
   HttpClient client(test::port_of(second));
   const json reply = client.ask("POST", "/sessions/novel/restore").json();
-  EXPECT_EQ(reply["restored_tokens"], saved) << reply;
-  const json warm = client.post("/v1/chat/completions", body).json();
-  EXPECT_EQ(warm["usage"]["prompt_tokens_details"]["cached_tokens"], saved);
-  EXPECT_EQ(warm["choices"][0]["message"], next["choices"][0]["message"]);
+  EXPECT_EQ(reply.at("restored_tokens"), saved) << reply;
+  const json warm = client.post("/v1/completions", ask()).json();
+  EXPECT_EQ(warm.at("usage").at("prompt_tokens_details").at("cached_tokens"), saved);
+  EXPECT_EQ(warm.at("choices").at(0).at("text"), next.at("choices").at(0).at("text"));
 }
 
 TEST(SessionsProgramSlow, FullAttention) {
