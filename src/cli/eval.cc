@@ -16,6 +16,9 @@ Command add_eval(CLI::App& app) {
   CLI::App* roles = app.add_subcommand(
       "roles", "Budgets by role in JSON and XML: what they bring, what they cost, thresholds");
   const Command run_roles = add_eval_roles(*roles);
+  CLI::App* gate = app.add_subcommand(
+      "gate", "What gates prevent: each statistic beside random, an oracle, and no gate");
+  const Command run_gate = add_eval_gate(*gate);
   CLI::App* vtoken =
       app.add_subcommand("vtoken", "Blocks that repacking frees, beside an independent count");
   const Command run_vtoken = add_eval_vtoken(*vtoken);
@@ -26,6 +29,7 @@ Command add_eval(CLI::App& app) {
     if (policies->parsed()) return run_policies();
     if (tasks->parsed()) return run_tasks();
     if (roles->parsed()) return run_roles();
+    if (gate->parsed()) return run_gate();
     return paged->parsed() ? run_paged() : run_vtoken();
   };
 }
