@@ -148,6 +148,9 @@ int run_server(const ServerFlags& flags) {
   allow_descriptors(flags.connections);
   const Result<Engine> engine = open_engine(flags.answers.engine);
   if (!engine.ok()) return failed(engine.status());
+  if (Status status = set_roles(flags.answers, *engine->model, options->defaults); !status.ok()) {
+    return failed(status);
+  }
   const std::string host = options->host;
   const Result<std::unique_ptr<serve::Server>> server =
       serve::Server::open(*engine->model, *engine->cache, *std::move(options));
