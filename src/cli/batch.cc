@@ -194,7 +194,7 @@ int batch(const BatchFlags& flags) {
     complain("-o: " + flags.output + " is the file of the requests");
     return kExitUsage;
   }
-  const Result<engine::GenerateOptions> defaults = generate_options(flags.answers);
+  Result<engine::GenerateOptions> defaults = generate_options(flags.answers);
   if (!defaults.ok()) return failed(defaults.status());
   Result<BatchInput> input = BatchInput::open(flags.input);
   if (!input.ok()) return failed(input.status());
@@ -203,6 +203,9 @@ int batch(const BatchFlags& flags) {
   if (output->torn()) complain("note: " + flags.output + " ended in half a line, which is cut off");
   Result<Engine> engine = open_engine(flags.answers.engine);
   if (!engine.ok()) return failed(engine.status());
+  if (Status status = set_roles(flags.answers, *engine->model, *defaults); !status.ok()) {
+    return failed(status);
+  }
 
   Batch work(flags, *engine, *defaults, *input, *output);
   const Status status = work.run();

@@ -197,6 +197,9 @@ int run(const RunFlags& flags) {
   if (!options.ok()) return failed(flags, options.status());
   Result<Engine> engine = open_engine(flags.engine);
   if (!engine.ok()) return failed(flags, engine.status());
+  if (Status status = set_roles(flags, *engine->model, *options); !status.ok()) {
+    return failed(flags, status);
+  }
   const bool one_shot = flags.prompt || flags.file || (!stdin_is_terminal() && !flags.chat);
   if (one_shot) return run_once(flags, *engine, *std::move(options));
   if (flags.json || !flags.explain.empty()) {

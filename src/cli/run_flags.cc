@@ -40,6 +40,14 @@ void add_output_flags(CLI::App& app, RunFlags& flags) {
       });
 }
 
+constexpr std::string_view kProbe = "probe:";
+
+std::string check_roles(const std::string& text) {
+  const bool probe = text.starts_with(kProbe) && text.size() > kProbe.size();
+  if (text == "parser" || text == "none" || probe) return {};
+  return "\"" + text + "\" is none of parser, none, probe:FILE";
+}
+
 }  // namespace
 
 std::string check_policy(const std::string& text) {
@@ -51,6 +59,23 @@ std::string check_policy(const std::string& text) {
 std::string check_keep(const std::string& text) {
   const Result<engine::Keep> keep = engine::parse_keep(text);
   return keep.ok() ? std::string() : keep.status().message();
+}
+
+Result<engine::RoleSource> read_probe_file(const std::string& path, const model::Model& model) {
+  const Result<std::string> bytes = read_text(path);
+  if (!bytes.ok()) return bytes.status();
+  Result<engine::RoleSource> source = engine::probe_source(model, *bytes);
+  if (!source.ok()) return Status(source.status().code(), path + ": " + source.status().message());
+  return source;
+}
+
+Status set_roles(const RunFlags& flags, const model::Model& model,
+                 engine::GenerateOptions& options) {
+  if (flags.roles == "none") options.roles.kind = engine::RoleSource::Kind::kNone;
+  if (!flags.roles.starts_with(kProbe)) return {};
+  Result<engine::RoleSource> source = read_probe_file(flags.roles.substr(kProbe.size()), model);
+  if (source.ok()) options.roles = *std::move(source);
+  return source.status();
 }
 
 Status set_policy(const std::string& policy, const std::string& keep,
@@ -92,6 +117,12 @@ void add_policy_flags(CLI::App& app, RunFlags& flags) {
       ->capture_default_str();
   app.add_option("--gate-file", flags.gate_file, "What `quire train gate` measured for this model")
       ->type_name("FILE");
+  app.add_option("--roles", flags.roles,
+                 "Who tells role-conditional what is a key: parser (JSON, XML, tables), none, or\n"
+                 "probe:FILE (of `quire train roles`)")
+      ->type_name("WHO")
+      ->check(check_roles)
+      ->capture_default_str();
 }
 
 void add_sampler_flags(CLI::App& app, RunFlags& flags) {

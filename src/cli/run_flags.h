@@ -15,7 +15,7 @@ struct RunFlags {
   std::optional<std::string> prompt;  // "-": stdin
   std::optional<std::string> file;    // "-": stdin
   std::uint32_t max_tokens = 256;
-  std::string keep, policy = "none", grammar_file;
+  std::string keep, policy = "none", roles = "parser", grammar_file;
   std::string gate = "open", gate_file;
   model::SamplerOptions sampler;
   bool ignore_eos = false, raw = false, chat = false, json = false, quiet = false;
@@ -32,6 +32,11 @@ std::string check_policy(const std::string& text);
 std::string check_keep(const std::string& text);
 Status set_policy(const std::string& policy, const std::string& keep,
                   engine::GenerateOptions& options);
+
+// Reads --roles, with the model at hand: a probe is of one vocabulary.
+Status set_roles(const RunFlags& flags, const model::Model& model,
+                 engine::GenerateOptions& options);
+Result<engine::RoleSource> read_probe_file(const std::string& path, const model::Model& model);
 
 // What can only be judged with all flags read; a refusal is a usage error that names the flag.
 Status check(const RunFlags& flags);

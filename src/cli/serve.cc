@@ -166,6 +166,9 @@ int run_server(const ServerFlags& flags) {
   engine_flags.hash_model = !flags.server.sessions.directory.empty();
   const Result<Engine> engine = open_engine(engine_flags);
   if (!engine.ok()) return failed(engine.status());
+  if (Status status = set_roles(flags.answers, *engine->model, options->defaults); !status.ok()) {
+    return failed(status);
+  }
   const std::string host = options->host;
   const Result<std::unique_ptr<serve::Server>> server =
       serve::Server::open(*engine->model, *engine->cache, *std::move(options));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/gate.h"
+#include "engine/prompt_roles.h"
 #include "model/model.h"
 #include "quire/cache.h"
 
@@ -37,6 +38,7 @@ struct GenerateOptions {
   std::uint32_t context = 0;       // positions of prompt and answer, at most; 0 = the model's
   std::optional<Policy> policy{};  // none: exact; the prompt and answer must fit
   Keep keep{};
+  RoleSource roles{};              // who tells a policy that reads them the prompt's roles
   std::uint32_t review_every = 0;  // answer tokens between reviews; 0 = block_tokens
   GateOptions gate{};              // whether the policy may drop anything of this prompt
   model::SamplerOptions sampler{};

@@ -6,8 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "engine/prompt_roles.h"
-
 namespace quire::engine {
 namespace {
 
@@ -174,7 +172,7 @@ Status Generation::start() {
 
 Status Generation::label() {
   if (labelled_ || !reviewer_.needs().roles) return {};
-  if (roles_.empty()) roles_ = prompt_roles(model_, request_.prompt);
+  if (roles_.empty()) roles_ = prompt_roles(model_, request_.prompt, options().roles);
   const Status status = cache_.set_roles(*sequence_, base_, roles_);
   labelled_ = status.ok();
   return status;

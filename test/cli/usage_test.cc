@@ -20,7 +20,7 @@ TEST(Usage, HelpVersionAndLicensesAreDone) {
   const Ran help = quire({"--help"});
   EXPECT_EQ(help.status, 0);
   for (const char* command : {"run", "serve", "inspect", "policies", "roles", "matrix", "demo",
-                              "bench", "tune", "eval"}) {
+                              "bench", "tune", "train", "eval"}) {
     EXPECT_TRUE(contains(help.out, command)) << command;
     EXPECT_EQ(quire({command, "--help"}).status, 0) << command;
   }
@@ -98,6 +98,15 @@ TEST(Usage, EveryWrongFlagAndValueIsNamed) {
       {{"bench", "-m", "x", "--kv-type", "q8"}, "--kv-type"},
       {{"bench", "-m", "x", "--policy", "none"}, "--policy: no policy \"none\""},
       {{"roles"}, "--file is required"},
+      {{"roles", "-f", "x", "--probe", "p"}, "--probe requires --model"},
+      {{"roles", "-f", "x", "-m", "p"}, "--model requires --probe"},
+      {{"run", "-m", "x", "--roles", "probe"},
+       "--roles: \"probe\" is none of parser, none, probe:"},
+      {{"train"}, "subcommand is required"},
+      {{"train", "roles"}, "--model is required"},
+      {{"train", "roles", "-m", "x", "--prompts", "4"}, "--prompts: \"4\" is not a number from 5"},
+      {{"train", "roles", "-m", "x", "--hidden", "2"},
+       "--hidden: \"2\" is not a number from 0 to 1"},
       {{"serve", "-m", "x", "--rate-limit", "often"}, "--rate-limit: \"often\" is not a rate"},
       {{"serve", "-m", "x", "--token-rate-limit", "0"}, "--token-rate-limit: \"0\" is not a rate"},
       {{"matrix", "--json", "--markdown"}, "excludes"},

@@ -83,8 +83,60 @@ TEST(PromptRoles, TokensHaveTheHighestRoleOfWhatTheySpell) {
                          Role::kValue, Role::kValue, Role::kDelimiter, Role::kBlank}));
   const Tokens merged = {kOpen, kKeyHead, kMerged};
   EXPECT_EQ(prompt_roles(bench.fake, merged)[2], Role::kKey);
-  EXPECT_EQ(prompt_roles(bench.fake, merged, {.delimiters_first = true})[2], Role::kDelimiter);
+  EXPECT_EQ(prompt_roles(bench.fake, merged, {.rule = {.delimiters_first = true}})[2],
+            Role::kDelimiter);
   EXPECT_TRUE(prompt_roles(bench.fake, {}).empty());
+}
+
+// Takes the first half of a key for a key, and everything else for prose.
+roles::Probe half_key_probe(const model::Model& model) {
+  roles::Probe probe{.vocabulary = vocabulary_of(model), .model = "fake", .ids = {kKeyHead}};
+  probe.states.resize(roles::kTextStates * kRoles);
+  probe.windows.resize(std::size_t{roles::kProbeWindow} * probe.rows() * kRoles);
+  const std::size_t row = std::size_t{roles::kProbeReach} * probe.rows() + probe.row_of(kKeyHead);
+  probe.windows[row * kRoles + static_cast<std::size_t>(Role::kKey)] = 1;
+  return probe;
+}
+
+TEST(PromptRoles, AProbeOrNobodyTellsThem) {
+  Bench bench(1 << 20);
+  const Tokens tokens = {kOpen, kKeyHead, kKeyTail, kKeyHead};
+  EXPECT_EQ(prompt_roles(bench.fake, tokens, {.kind = RoleSource::Kind::kNone}),
+            std::vector<Role>(4, Role::kProse));
+  const roles::Probe probe = half_key_probe(bench.fake);
+  const Result<RoleSource> source = probe_source(bench.fake, roles::write_probe(probe));
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ(prompt_roles(bench.fake, tokens, *source),
+            (std::vector<Role>{Role::kProse, Role::kKey, Role::kProse, Role::kKey}));
+}
+
+TEST(PromptRoles, AProbeOfOtherTokensIsRefused) {
+  Bench bench(1 << 20);
+  roles::Probe probe = half_key_probe(bench.fake);
+  ++probe.vocabulary.fingerprint;
+  const Status status = probe_source(bench.fake, roles::write_probe(probe)).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("48 tokens of fake; fake has others"), std::string::npos)
+      << status.message();
+  EXPECT_EQ(probe_source(bench.fake, "quireprb").status().code(), Code::kCorrupt);
+}
+
+TEST(EngineRoles, AReviewKnowsWhatTheProbeSays) {
+  Bench bench(4 << 20);
+  GenerateOptions options = keeping_keys(100);
+  options.roles = *probe_source(bench.fake, roles::write_probe(half_key_probe(bench.fake)));
+  Result<std::unique_ptr<Session>> session =
+      Session::open(bench.fake, *bench.cache, std::move(options));
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const Tokens prompt = document(100);
+  ASSERT_TRUE((*session)->answer(prompt).ok());
+  const std::vector<Position> live = *bench.cache->positions((*session)->sequence(), 1, 1);
+  EXPECT_GE(live.size(), 100u);
+  for (const Position p : live) {
+    if (p < prompt.size()) {
+      EXPECT_EQ(prompt[p], kKeyHead) << p;
+    }
+  }
 }
 
 TEST(EngineRoles, AReviewKnowsThePromptsTokens) {
