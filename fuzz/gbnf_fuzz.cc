@@ -1,6 +1,6 @@
-// Reads arbitrary bytes as a grammar: a refusal, or one that libllama takes or refuses at once; never
-// a crash, a hang or a flood.  Random bytes seldom are GBNF, so each is first a step of a small
-// language that builds grammars; an input that begins with 'r' is taken as it is.
+// Reads arbitrary bytes as a grammar: a refusal, or one that libllama takes or refuses at once;
+// never a crash, a hang or a flood.  Random bytes seldom are GBNF, so each is first a step of a
+// small language that builds grammars; an input that begins with 'r' is taken as it is.
 //
 //   build/fuzz/fuzz/quire_gbnf_fuzz -max_len=1024 -max_total_time=60
 

@@ -7,7 +7,7 @@
 namespace quire::model {
 namespace {
 
-constexpr double kMuch = 1e12;             // counts end here: they can double with every rule
+constexpr double kMuch = 1e12;            // counts end here: they can double with every rule
 constexpr std::uint64_t kTurns = 10'000;  // of a repetition; more are not counted
 
 struct Ways {

@@ -1,6 +1,6 @@
-// How the rules of a grammar can begin.  Before it has seen a letter libllama walks through every way
-// to one and remembers none; and it overlooks rules that begin with themselves behind rules that are
-// empty through others, which it would follow without end.
+// How the rules of a grammar can begin.  Before it has seen a letter libllama walks through every
+// way to one and remembers none; and it overlooks rules that begin with themselves behind rules
+// that are empty through others, which it would follow without end.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -48,11 +49,10 @@ class ServerProgram {
  private:
   static std::vector<std::string> arguments(const std::string& model,
                                             const std::vector<std::string>& flags) {
-    std::vector<std::string> all = {"serve",     "-m",
-                                    model,       "--port",
-                                    "0",         "--deterministic",
-                                    "--temp",    "0",
-                                    "--threads", std::to_string(test_threads())};
+    std::filesystem::remove(folder().file("stderr"));  // an earlier server's
+    std::vector<std::string> all = {
+        "serve",           "-m",     model, "--port",    "0",
+        "--deterministic", "--temp", "0",   "--threads", std::to_string(test_threads())};
     all.insert(all.end(), flags.begin(), flags.end());
     return all;
   }

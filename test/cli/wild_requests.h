@@ -22,12 +22,39 @@ inline std::string repeated(const std::string& part, int times) {
 
 // JSON, or nearly.
 inline const std::vector<std::string>& wild_values() {
-  static const std::vector<std::string> values = {
-      "-1", "0", "1", "0.5", "-1e308", "1e308", "1e-320", "1e999", "65535", "2147483647",
-      "2147483648", "4294967295", "-9223372036854775808", "18446744073709551615",
-      "99999999999999999999999", "NaN", "-Infinity", "\"NaN\"", "\"\"", "\"0x10\"",
-      "\"\\u0000\\ud83d\\ude00\"", "\"\\ud800\"", "\"" + std::string(3000, 'x') + "\"", "null",
-      "true", "false", "[]", "{}", "[null]", "[-1]", "[[[]]]", "{\"\": {}}", "[1e308, \"x\"]"};
+  static const std::vector<std::string> values = {"-1",
+                                                  "0",
+                                                  "1",
+                                                  "0.5",
+                                                  "-1e308",
+                                                  "1e308",
+                                                  "1e-320",
+                                                  "1e999",
+                                                  "65535",
+                                                  "2147483647",
+                                                  "2147483648",
+                                                  "4294967295",
+                                                  "-9223372036854775808",
+                                                  "18446744073709551615",
+                                                  "99999999999999999999999",
+                                                  "NaN",
+                                                  "-Infinity",
+                                                  "\"NaN\"",
+                                                  "\"\"",
+                                                  "\"0x10\"",
+                                                  "\"\\u0000\\ud83d\\ude00\"",
+                                                  "\"\\ud800\"",
+                                                  "\"" + std::string(3000, 'x') + "\"",
+                                                  "null",
+                                                  "true",
+                                                  "false",
+                                                  "[]",
+                                                  "{}",
+                                                  "[null]",
+                                                  "[-1]",
+                                                  "[[[]]]",
+                                                  "{\"\": {}}",
+                                                  "[1e308, \"x\"]"};
   return values;
 }
 
@@ -35,7 +62,8 @@ inline const std::vector<std::string>& wild_values() {
 inline std::vector<std::pair<std::string, std::string>> places_of_values() {
   std::vector<std::pair<std::string, std::string>> places;
   for (const char* field : serve::body_fields()) places.emplace_back(field, "@");
-  const std::string schema = R"({"type": "json_schema", "json_schema": {"name": "n", "schema": @}})",
+  const std::string schema =
+                        R"({"type": "json_schema", "json_schema": {"name": "n", "schema": @}})",
                     tool = R"([{"type": "function", "function": {"name": "f", "parameters": @}}])";
   places.insert(places.end(),
                 {{"kv", R"({"policy": @})"},
@@ -129,13 +157,13 @@ inline std::vector<WildRequest> form_bombs() {
   std::vector<WildRequest> bombs;
   for (const std::string& grammar :
        {doubling_grammar(40, "\\\"x\\\""), doubling_grammar(40, "\\\"\\\""),
-        "root ::= " + repeated("(", 60'000), "root ::= " + repeated("(", 60) + "\\\"a\\\"" +
-        repeated("{0,9})", 60), std::string("root ::= root \\\"a\\\""),
-        std::string("root ::= [a-z]{1,999999999}"), std::string("root ::= \\\"\\\\xFF")}) {
+        "root ::= " + repeated("(", 60'000),
+        "root ::= " + repeated("(", 60) + "\\\"a\\\"" + repeated("{0,9})", 60),
+        std::string("root ::= root \\\"a\\\""), std::string("root ::= [a-z]{1,999999999}"),
+        std::string("root ::= \\\"\\\\xFF")}) {
     std::string text;
     for (const char c : grammar) text += c == '\n' ? std::string("\\n") : std::string(1, c);
-    bombs.push_back(
-        {"/v1/completions", "{\"prompt\": \"x\", \"grammar\": \"" + text + "\"}"});
+    bombs.push_back({"/v1/completions", "{\"prompt\": \"x\", \"grammar\": \"" + text + "\"}"});
   }
   std::string doubling = R"({"$ref": "#/$defs/d0", "$defs": {)";
   for (int i = 0; i < 25; ++i) {
@@ -158,11 +186,11 @@ inline std::vector<WildRequest> form_bombs() {
                         {"type": "json_schema", "json_schema": {"name": "n", "schema": )" +
                          schema + "}}}"});
   }
-  bombs.push_back({"/v1/chat/completions",
-                   R"({"messages": [{"role": "user", "content": "x"}], "tools": [0)" +
-                       repeated(",0", 500'000) + "]}"});
-  bombs.push_back({"/v1/completions",
-                   R"({"prompt": "x", "stop": ["s")" + repeated(",\"s\"", 500'000) + "]}"});
+  bombs.push_back(
+      {"/v1/chat/completions", R"({"messages": [{"role": "user", "content": "x"}], "tools": [0)" +
+                                   repeated(",0", 500'000) + "]}"});
+  bombs.push_back(
+      {"/v1/completions", R"({"prompt": "x", "stop": ["s")" + repeated(",\"s\"", 500'000) + "]}"});
   return bombs;
 }
 
