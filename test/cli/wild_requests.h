@@ -155,6 +155,11 @@ inline std::vector<WildRequest> json_bombs() {
 
 inline std::vector<WildRequest> form_bombs() {
   std::vector<WildRequest> bombs;
+  // Every letter of a text can be read in eight ways: some answers are begun before that shows.
+  std::string ways = R"(root ::= s\ns ::= \"0\")";
+  for (char end = 'a'; end <= 'h'; ++end) ways += std::string(R"( | [^n] s \")") + end + R"(\")";
+  bombs.push_back(
+      {"/v1/completions", R"({"prompt": "x", "max_tokens": 40, "grammar": ")" + ways + "\"}"});
   for (const std::string& grammar :
        {doubling_grammar(40, "\\\"x\\\""), doubling_grammar(40, "\\\"\\\""),
         "root ::= " + repeated("(", 60'000),
