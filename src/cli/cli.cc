@@ -64,7 +64,8 @@ int program(int argc, char** argv) {
        add_eval},
       {app.add_subcommand("tune", "From how many rows on the kernels for chunks pay, as a table"),
        add_tune},
-      {app.add_subcommand("train", "Files about a model that other commands read: gates, role probes"),
+      {app.add_subcommand("train",
+                          "Files about a model that other commands read: gates, role probes"),
        add_train},
   };
   std::vector<Command> run;
