@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "quire/gate.h"
 #include "quire/policy.h"
 #include "quire/prefix.h"
 #include "quire/status.h"
@@ -104,6 +105,8 @@ struct Segment {
   bool answer = false;            // rows of the answer (Tap::kDecodeRows); false: of the prompt
   std::uint32_t window_rows = 0;  // the last this many rows are among the last Needs::window rows
                                   // of the prompt, or before a review (Tap::kLastRows)
+  std::uint32_t gate_rows = 0;    // the last this many rows are among the last Needs::gate_rows
+                                  // that a gate judges by; more are allowed
 };
 
 // What a review did to one sequence, in numbers an answer can carry.
@@ -166,12 +169,25 @@ class Cache {
   // asked for them (Needs::roles); kOutOfMemory, and nothing changed.
   virtual Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) = 0;
 
+  // --- a gate (quire/gate.h) ---
+  // A statistic of the last Needs::gate_rows rows, all of which Segment::gate_rows named, on the
+  // entries that are there; `run` brings threads, null: the caller's alone.  Takes the time of
+  // those rows' attention without V, in a part of the layers.  kInvalidArgument: other rows came
+  // after them, they are fewer, or a lane has no middle entries; kUnsupported: every layer has a
+  // window.
+  virtual Result<double> measure(SequenceId sequence, Statistic statistic,
+                                 const RunParts& run = {}) = 0;
+  // Queries are kept from start() on, where it was asked for gate_rows, for 4 x Needs::gate_rows x
+  // query heads x key_size bytes a layer, within the budget.  Off: they are given up, and no more
+  // are kept, until they are to be kept again.
+  virtual Status keep_queries(SequenceId sequence, bool on) = 0;
+
   // --- the prefix cache (quire/prefix.h) ---
   // What of the text a sequence with these needs could begin behind.  Changes nothing.
   virtual PrefixMatch lookup(const PrefixText& text, const Needs& needs = {}) const = 0;
   // start(), but the sequence has the first `reused` tokens of the text (a whole prompt) already,
-  // at most `most`; at least one row, of a policy with Tap::kLastRows Needs::window rows, is left
-  // to compute.  It takes no block until its first step: where that begins inside a unit, the rows
+  // at most `most`; one row, Needs::gate_rows, and with Tap::kLastRows Needs::window are left to
+  // compute.  It takes no block until its first step: where that begins inside a unit, the rows
   // before are copied then, and bytes_needed() counts it.
   virtual Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,
                                                 std::uint32_t most = ~std::uint32_t{0}) = 0;

@@ -58,10 +58,13 @@ struct Needs {
   std::uint32_t future = 0, query_skip = 0;
   bool output_norm = false;  // of v behind the layer's output projection
   bool roles = false;        // of the tokens, as Cache::set_roles() was told
+  // No policy's: the queries of the last so many rows that Segment::gate_rows names are kept, for
+  // Cache::measure().  0 = off.
+  std::uint32_t gate_rows = 0;
 
   // Whether it must be asked for before rows are read: what else is asked for is computed at a
   // review.
-  bool watches() const { return tap != Tap::kNone || future != 0 || roles; }
+  bool watches() const { return tap != Tap::kNone || future != 0 || roles || gate_rows != 0; }
   bool operator==(const Needs&) const = default;
 };
 

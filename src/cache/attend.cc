@@ -56,6 +56,7 @@ void PagedCache::attend(std::uint32_t layer, const float* q, float* out, std::ui
   QUIRE_CHECK(tables_.growing() && layer < options_.layers.size() && part < parts);
   const ScratchSlots::Use scratch = scratch_.take(part);
   queries_.add(layer, q, kernels_, *scratch);
+  if (part == 0) last_queries_.keep(layer, q);
   (*scratch).reserve(work_.need());
   while (const WorkItem* item = work_.next(layer)) attend_item(layer, *item, q, out, *scratch);
 }

@@ -78,6 +78,8 @@ Geometry geometry_of(const CacheOptions& options) {
       Geometry::of(options.layers, options.key_type, options.value_type, options.block_tokens);
   const std::uint64_t floats = QuerySums(options.layers).floats();
   geometry.query_floats = floats <= QuerySums::kFloatsMost ? static_cast<std::uint32_t>(floats) : 0;
+  const std::uint64_t row = LastQueries::floats(options.layers);
+  geometry.gate_floats = row <= LastQueries::kFloatsMost ? static_cast<std::uint32_t>(row) : 0;
   return geometry;
 }
 
@@ -166,7 +168,8 @@ PagedCache::PagedCache(CacheOptions options, std::unique_ptr<Memory> memory)
       tables_(pool_, geometry_of(options_), options_.reclaim, prefix_naming(options_)),
       kernels_(kernels::kernels_for(options_.isa)),
       chunk_kernels_(choose_chunk_kernels(options_)),
-      queries_(options_.layers) {
+      queries_(options_.layers),
+      last_queries_(options_.layers) {
   for (const LayerShape& layer : options_.layers) {
     const float given = layer.scale;
     scale_.push_back(given != 0 ? given : 1.0f / std::sqrt(static_cast<float>(layer.key_size)));

@@ -4,6 +4,7 @@
 //   attend.cc   one layer's work items      review.cc   shrink: score, allocate, choose, evict
 //   queries.cc  sequences, room, counts     show.cc     a lane as a policy sees it
 //   taps.cc     sums for policies, undo     moves.cc    repacking: plan, copy, install
+//   measure.cc  statistics for a gate, from the queries that last_queries.h keeps
 //   prefix.cc   names and the calls of the prefix cache
 //   expectation.cc   what queries to come will find, what values are worth to the output
 #pragma once
@@ -12,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "cache/gate_statistics.h"
+#include "cache/last_queries.h"
 #include "cache/query_sums.h"
 #include "cache/review.h"
 #include "cache/scratch.h"
@@ -37,6 +40,9 @@ class PagedCache final : public Cache {
   Result<SequenceId> fork(SequenceId parent) override;
   Status drop(SequenceId sequence) override;
   Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override;
+
+  Result<double> measure(SequenceId sequence, Statistic statistic, const RunParts& run) override;
+  Status keep_queries(SequenceId sequence, bool on) override;
 
   PrefixMatch lookup(const PrefixText& text, const Needs& needs) const override;
   Result<PrefixStart> start_with_prefix(const Needs& needs, const PrefixText& text,
@@ -128,6 +134,10 @@ class PagedCache final : public Cache {
   void show_lane(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
                  const Needs& needs, ShownLane& lane);
 
+  Status check_measure(const Sequence& sequence) const;
+  LaneReading read_gate_lane(const Sequence& sequence, Statistic statistic, std::uint32_t layer,
+                             std::uint32_t head, Scratch& scratch) const;
+
   // A review (review.cc).
   Status check_policy(const Sequence& sequence, const Policy& policy, std::uint32_t keep) const;
   Status show_and_score(const Sequence& sequence, std::uint32_t layer, std::uint32_t head,
@@ -151,6 +161,7 @@ class PagedCache final : public Cache {
   Work work_;
   TapUndo undo_;
   QuerySums queries_;
+  LastQueries last_queries_;
   ScratchSlots scratch_;
   std::vector<SequenceId> named_;
   Review review_;

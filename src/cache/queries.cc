@@ -33,6 +33,10 @@ Status PagedCache::check_needs(const Needs& needs) const {
   if (needs.state && needs.tap == Tap::kNone) {
     return {Code::kInvalidArgument, "needs.state: not without a tap"};
   }
+  if (needs.gate_rows * LastQueries::floats(options_.layers) > LastQueries::kFloatsMost) {
+    return {Code::kUnsupported, "needs.gate_rows: " + std::to_string(needs.gate_rows) +
+                                    " rows of queries would take over 1 GiB"};
+  }
   return check_shapes(needs);
 }
 

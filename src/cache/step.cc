@@ -31,6 +31,10 @@ Status PagedCache::check_segments(std::span<const Segment> segments) {
                                           std::to_string(segment.window_rows) + ") over rows (" +
                                           std::to_string(segment.rows) + ")"};
     }
+    if (segment.gate_rows > segment.rows) {
+      return {Code::kInvalidArgument, "segments: gate_rows (" + std::to_string(segment.gate_rows) +
+                                          ") over rows (" + std::to_string(segment.rows) + ")"};
+    }
     if (std::uint64_t{(*sequence)->length} + segment.rows > std::uint64_t{1} << 31) {
       return {Code::kInvalidArgument, "segments: a sequence would pass 2^31 positions"};
     }
@@ -70,8 +74,8 @@ Status PagedCache::begin(std::span<const Segment> segments) {
       query_begin = std::min(segment.rows, skip - sequence->length);
     }
     segments_.push_back({sequence, segment.rows, first_row, tap_begin, query_begin});
-    growth_.push_back(
-        {sequence, segment.rows, window_rows, segment.answer, segment.rows - query_begin});
+    growth_.push_back({sequence, segment.rows, window_rows, segment.answer,
+                       segment.rows - query_begin, segment.gate_rows});
     const std::uint32_t slot = sequence->length % options_.block_tokens;
     append_blocks_.push_back(append_blocks_.back() +
                              (slot + segment.rows - 1) / options_.block_tokens + 1);
@@ -82,6 +86,7 @@ Status PagedCache::begin(std::span<const Segment> segments) {
     return out_of_room("begin", tables_.slabs_needed(growth_).slabs);
   }
   queries_.open(segments_);
+  last_queries_.open(segments_);
   work_.build(segments_, tables_, options_.layers);
   return {};
 }
@@ -119,6 +124,7 @@ void PagedCache::append(std::uint32_t layer, const float* k, const float* v, std
 
 void PagedCache::commit() {
   QUIRE_CHECK(tables_.growing());
+  last_queries_.publish();
   tables_.publish();
 }
 

@@ -38,6 +38,7 @@ struct Geometry {
   std::vector<LayerGroup> groups;
   std::vector<LanePlace> first_lane;  // [layer], of KV head 0
   std::uint32_t query_floats = 0;     // of a sequence with Needs::future: the cache knows of what
+  std::uint32_t gate_floats = 0;      // of a row with Needs::gate_rows: queries of full layers
 
   // REQUIRES: shapes as CacheOptions states them.  Formats are not registered yet.
   static Geometry of(std::span<const LayerShape> layers, KvType key_type, KvType value_type,

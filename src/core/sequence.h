@@ -112,6 +112,14 @@ struct Sequence {
   std::uint32_t reused;         // tokens it began behind, until its first step is published; then 0
   PagedList<Role> roles;        // of positions [0, size), with Needs::roles
   std::uint64_t structured;     // of them, those that are not prose
+  // [Needs::gate_rows][Geometry::gate_floats] queries, that of a position at its remainder; from
+  // the first step on, while gate_on.
+  PagedList<float> gate_queries;
+  std::uint32_t gate_on;
+  std::uint32_t gate_rows;  // in them: those at the positions [gate_end - gate_rows, gate_end)
+  std::uint32_t gate_rows_pending;
+  std::uint32_t gate_fresh;  // 1: the running step made room for them
+  Position gate_end;
 
   GroupState* groups() { return reinterpret_cast<GroupState*>(this + 1); }
   const GroupState* groups() const { return reinterpret_cast<const GroupState*>(this + 1); }

@@ -59,6 +59,7 @@ Sequence* Tables::start(const Needs& needs) {
   sequence->slot = slot;
   sequence->id = SequenceId{std::uint64_t{++next_sequence_} << 32 | slot};
   sequence->needs = needs;
+  sequence->gate_on = needs.gate_rows != 0 ? 1 : 0;
   sequence->taps = needs.tap == Tap::kNone       ? TapState::kOff
                    : needs.tap == Tap::kLastRows ? TapState::kWaiting
                                                  : TapState::kOn;
@@ -131,6 +132,7 @@ void Tables::release_lists(Sequence& sequence) {
     table.taps.resize(nodes_, 0);
   }
   sequence.queries.resize(nodes_, 0);
+  sequence.gate_queries.resize(nodes_, 0);
   sequence.roles.resize(nodes_, 0);
 }
 

@@ -52,6 +52,7 @@ struct Growth {
   std::uint32_t window_rows;     // of those, Tap::kLastRows
   bool answer = false;           // rows of an answer
   std::uint32_t query_rows = 0;  // of those, added to the statistics of queries
+  std::uint32_t gate_rows = 0;   // of those, the last whose queries are kept
 };
 
 struct SequenceBytes {
@@ -97,6 +98,9 @@ class Tables {
   bool set_roles(Sequence& sequence, Position first, std::span<const Role> roles);
   // All of them, those up to the sequence's length that nobody named as prose.
   void copy_roles(const Sequence& sequence, std::vector<Role>& roles) const;
+
+  // Whether queries are kept for a gate; those there are given up.
+  void keep_queries(Sequence& sequence, bool on);
 
   // --- a step (tables_step.cc) ---
   // False: no room, and nothing changed.  REQUIRES: different sequences, rows > 0, no step running.
@@ -241,6 +245,9 @@ class Tables {
   bool grow_rows(Sequence& sequence, LanePlace at);
   bool grow_taps(Sequence& sequence);
   bool grow_queries(Sequence& sequence);
+  bool grow_gate(Sequence& sequence);
+  std::size_t gate_nodes(const Needs& needs) const;
+  void publish_gate(Sequence& sequence);
   void renew_window(Sequence& sequence);
   void retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced);
   void retract_rows(Sequence& sequence, LanePlace at, const ExtentRef& replaced);

@@ -15,7 +15,8 @@ void copy_items(const PagedList<T>& from, const PagedList<T>& to) {
 
 void Tables::add_fork(const Sequence& parent, Demand& demand) const {
   add_start(demand);
-  std::size_t nodes = headroom_of(parent) + PagedList<float>::nodes_for(parent.queries.size());
+  std::size_t nodes = headroom_of(parent) + PagedList<float>::nodes_for(parent.queries.size()) +
+                      PagedList<float>::nodes_for(parent.gate_queries.size());
   for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
     nodes += PagedList<ExtentRef>::nodes_for(parent.groups()[g].extents.size());
   }
@@ -34,6 +35,7 @@ Sequence* Tables::fork(const Sequence& parent) {
   if (child == nullptr) return nullptr;
 
   bool room = child->queries.resize(nodes_, parent.queries.size()) &&
+              child->gate_queries.resize(nodes_, parent.gate_queries.size()) &&
               child->roles.resize(nodes_, parent.roles.size());
   for (std::size_t g = 0; g < geometry_.groups.size(); ++g) {
     GroupState& state = child->groups()[g];
@@ -74,6 +76,10 @@ Sequence* Tables::fork(const Sequence& parent) {
     to.sparse = from.sparse;
   }
   copy_items(parent.queries, child->queries);
+  copy_items(parent.gate_queries, child->gate_queries);
+  child->gate_on = parent.gate_on;
+  child->gate_rows = parent.gate_rows;
+  child->gate_end = parent.gate_end;
   copy_items(parent.roles, child->roles);
   child->structured = parent.structured;
   child->query_rows = parent.query_rows;

@@ -151,6 +151,12 @@ void Tables::check_invariants() const {
     QUIRE_CHECK(queries == 0 || (sequence.needs.future != 0 && queries == geometry_.query_floats));
     QUIRE_CHECK(queries != 0 || geometry_.query_floats == 0 || sequence.query_rows == 0);
     counts.nodes(PagedList<float>::nodes_for(queries));
+    const std::uint32_t gate = sequence.gate_queries.size();
+    QUIRE_CHECK(gate == 0 || (sequence.gate_on != 0 &&
+                              gate == sequence.needs.gate_rows * geometry_.gate_floats));
+    QUIRE_CHECK(sequence.gate_rows <= sequence.needs.gate_rows);
+    QUIRE_CHECK(gate != 0 || geometry_.gate_floats == 0 || sequence.gate_rows == 0);
+    counts.nodes(PagedList<float>::nodes_for(gate));
     QUIRE_CHECK(sequence.roles.empty() || sequence.needs.roles);
     std::uint64_t structured = 0;
     for (std::uint32_t i = 0; i < sequence.roles.size(); ++i) {

@@ -13,7 +13,8 @@ bool watches_all(const Needs& needs) {
 
 // Rows of a prompt that are computed in any case.
 std::size_t rows_left(const Needs& needs) {
-  return std::max<std::size_t>(1, needs.tap == Tap::kLastRows ? needs.window : 0);
+  const std::uint32_t window = needs.tap == Tap::kLastRows ? needs.window : 0;
+  return std::max({1u, window, needs.gate_rows});
 }
 
 }  // namespace

@@ -23,7 +23,14 @@ void Tables::add_growth(std::span<const Growth> growths, std::uint32_t step_rows
     if (sequence.needs.future != 0 && sequence.queries.empty() && growth.rows > 0) {
       demand.add_nodes(PagedList<float>::nodes_for(geometry_.query_floats));
     }
+    if (sequence.gate_on != 0 && sequence.gate_queries.empty() && growth.rows > 0) {
+      demand.add_nodes(gate_nodes(sequence.needs));
+    }
   }
+}
+
+std::size_t Tables::gate_nodes(const Needs& needs) const {
+  return PagedList<float>::nodes_for(std::size_t{needs.gate_rows} * geometry_.gate_floats);
 }
 
 // Extents that the rows begin, less those that a window passes before the last step.
@@ -96,6 +103,7 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
     demand.add_first_array(Sequence::bytes(geometry_));
     demand.add_nodes(1);  // the list of sequences
     if (needs.future != 0) demand.add_nodes(PagedList<float>::nodes_for(geometry_.query_floats));
+    demand.add_nodes(gate_nodes(needs));
     if (needs.roles) demand.add_nodes(PagedList<Role>::nodes_for(tokens));
     for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {
       const LayerGroup& group = geometry_.groups[g];
@@ -128,6 +136,7 @@ std::uint32_t Tables::tokens_that_fit(const Needs& needs, std::uint32_t step_row
 SequenceBytes Tables::bytes(const Sequence& sequence) const {
   SequenceBytes bytes;
   std::size_t nodes = headroom_of(sequence) + PagedList<float>::nodes_for(sequence.queries.size()) +
+                      PagedList<float>::nodes_for(sequence.gate_queries.size()) +
                       PagedList<Role>::nodes_for(sequence.roles.size());
   bytes.own += Pool::array_bytes(Sequence::bytes(geometry_));
   for (std::uint32_t g = 0; g < geometry_.groups.size(); ++g) {

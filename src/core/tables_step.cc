@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "core/tables.h"
 #include "quire/check.h"
@@ -60,11 +61,12 @@ bool Tables::grow_sequence(const Growth& growth, std::span<ExtentRef> replaced) 
   sequence.pending = growth.rows;
   sequence.window_rows_pending = growth.window_rows;
   sequence.query_rows_pending = growth.query_rows;
+  sequence.gate_rows_pending = sequence.gate_on != 0 ? growth.gate_rows : 0;
   sequence.answering = growth.answer ? 1 : 0;
   for (std::uint32_t g = 0; g < replaced.size(); ++g) {
     if (!grow_group(sequence, g, replaced[g])) return false;
   }
-  return grow_taps(sequence) && grow_queries(sequence);
+  return grow_taps(sequence) && grow_queries(sequence) && grow_gate(sequence);
 }
 
 bool Tables::grow_group(Sequence& sequence, std::uint32_t group, ExtentRef& replaced) {
@@ -168,6 +170,12 @@ bool Tables::grow_queries(Sequence& sequence) {
   return sequence.queries.resize(nodes_, geometry_.query_floats);
 }
 
+bool Tables::grow_gate(Sequence& sequence) {
+  if (sequence.gate_on == 0 || !sequence.gate_queries.empty()) return true;
+  sequence.gate_fresh = 1;
+  return sequence.gate_queries.resize(nodes_, sequence.needs.gate_rows * geometry_.gate_floats);
+}
+
 // --- undo ---
 
 void Tables::retract() {
@@ -184,6 +192,9 @@ void Tables::retract_sequence(Sequence& sequence, std::span<ExtentRef> replaced)
   sequence.query_rows_pending = 0;
   if (sequence.queries_fresh != 0) sequence.queries.resize(nodes_, 0);
   sequence.queries_fresh = 0;
+  sequence.gate_rows_pending = 0;
+  if (sequence.gate_fresh != 0) sequence.gate_queries.resize(nodes_, 0);
+  sequence.gate_fresh = 0;
   for (std::uint32_t g = 0; g < replaced.size(); ++g) {
     for (std::uint32_t l = 0; l < geometry_.groups[g].lanes; ++l) {
       retract_rows(sequence, {g, l}, replaced[g]);
@@ -258,6 +269,7 @@ void Tables::publish() {
     index_.stats.hits += sequence.reused != 0 ? 1 : 0;
     index_.stats.hit_tokens += sequence.reused;
     sequence.reused = 0;
+    publish_gate(sequence);
     sequence.length += sequence.pending;
     if (sequence.answering == 0) sequence.prompt_end = sequence.length;
     sequence.pending = 0;
@@ -277,6 +289,23 @@ void Tables::publish() {
     }
   }
   step_.clear();
+}
+
+// Rows that do not follow those there are begin anew.
+void Tables::publish_gate(Sequence& sequence) {
+  const std::uint32_t rows = std::exchange(sequence.gate_rows_pending, 0);
+  sequence.gate_fresh = 0;
+  if (rows == 0) return;
+  const bool continued = rows == sequence.pending && sequence.gate_end == sequence.length;
+  const std::uint32_t before = continued ? sequence.gate_rows : 0;
+  sequence.gate_rows = std::min(sequence.needs.gate_rows, before + rows);
+  sequence.gate_end = sequence.length + sequence.pending;
+}
+
+void Tables::keep_queries(Sequence& sequence, bool on) {
+  sequence.gate_on = on && sequence.needs.gate_rows != 0 ? 1 : 0;
+  sequence.gate_rows = 0;
+  sequence.gate_queries.resize(nodes_, 0);
 }
 
 // Gives up the extents that no later row of the sequence can see.

@@ -75,6 +75,13 @@ struct TapView {
 };
 constexpr double kTapUnit = 1.0 / (std::int64_t{1} << 40);
 
+// Of the weights that tokens give a key, for each head: their sum, and that of their squares.
+struct MomentsView {
+  float* sum;          // [group][stride], index = ordinal - first
+  float* square;       // likewise
+  std::size_t stride;  // at least `live`
+};
+
 // Partial results of one tile and one row: m, l, then o[value_size].
 constexpr std::size_t partial_floats(std::uint32_t value_size) {
   return 2 + value_size;
@@ -131,6 +138,11 @@ struct Kernels {
   // Merges tile_count partials per row left to right and writes out: bit-equal to attend().
   void (*merge)(const QueryView& rows, std::uint32_t value_size, const float* partial,
                 std::size_t partial_row_stride, std::uint32_t tile_count);
+
+  // Adds the tokens' weights w, one token after the other: sum + w, and fma(w, w, square).
+  // QueryView::out is not used, nor is V; scratch as for attend with taps.
+  void (*add_moments)(const LaneView& lane, const QueryView& rows, const MomentsView& moments,
+                      float* scratch);
 
   // L2 norms of the live entries in ordinal order; either output may be null.
   void (*norms)(const LaneView& lane, float* key_norm, float* value_norm);

@@ -208,27 +208,36 @@ void add_taps(const LaneView& lane, const TapView& tap, const std::vector<bool>&
   }
 }
 
+// Writes out[value_size] of one row; its weights by ordinal - first, 0 where nothing is seen.
+std::vector<float> attend_row(const LaneView& lane, const QueryView& rows,
+                              const std::vector<Entry>& live, std::uint32_t token,
+                              std::uint32_t head, float* out) {
+  Partial row;
+  row.o.assign(lane.value_size, 0.0f);
+  std::vector<Tile> tiles;
+  for (std::uint32_t t = first_tile(lane); t < end_tile(lane); ++t) {
+    tiles.push_back(tile_of(lane, rows, live, token, head, t));
+    merge_into(row, tiles.back().partial);
+  }
+  finish(row, rows.sinks != nullptr ? rows.sinks + head : nullptr, out);
+  std::vector<float> weights(lane.live, 0.0f);
+  for (const Tile& tile : tiles) {
+    if (tile.partial.m == -kInfinity) continue;
+    const float factor = exp_of(tile.partial.m - row.m) / row.l;
+    for (std::size_t i = 0; i < tile.p.size(); ++i) {
+      weights[tile.entries[i].ordinal - lane.first] = tile.p[i] * factor;
+    }
+  }
+  return weights;
+}
+
 void attend(const LaneView& lane, const QueryView& rows, const TapView& tap, float*) {
   const std::vector<Entry> live = live_entries(lane);
   for (std::uint32_t token = 0; token < rows.tokens; ++token) {
-    std::vector<std::vector<float>> weights(rows.group, std::vector<float>(lane.live, 0.0f));
+    std::vector<std::vector<float>> weights;
     for (std::uint32_t head = 0; head < rows.group; ++head) {
-      Partial row;
-      row.o.assign(lane.value_size, 0.0f);
-      std::vector<Tile> tiles;
-      for (std::uint32_t t = first_tile(lane); t < end_tile(lane); ++t) {
-        tiles.push_back(tile_of(lane, rows, live, token, head, t));
-        merge_into(row, tiles.back().partial);
-      }
-      finish(row, rows.sinks != nullptr ? rows.sinks + head : nullptr,
-             rows.out + token * rows.out_stride + std::size_t{head} * lane.value_size);
-      for (const Tile& tile : tiles) {
-        if (tile.partial.m == -kInfinity) continue;
-        const float factor = exp_of(tile.partial.m - row.m) / row.l;
-        for (std::size_t i = 0; i < tile.p.size(); ++i) {
-          weights[head][tile.entries[i].ordinal - lane.first] = tile.p[i] * factor;
-        }
-      }
+      float* out = rows.out + token * rows.out_stride + std::size_t{head} * lane.value_size;
+      weights.push_back(attend_row(lane, rows, live, token, head, out));
     }
     if (tap.sum == nullptr || token < tap.first_token) continue;
     std::vector<bool> seen;
@@ -236,6 +245,22 @@ void attend(const LaneView& lane, const QueryView& rows, const TapView& tap, flo
       seen.push_back(visible(lane, entry, rows.first_position + token, rows.window));
     }
     add_taps(lane, tap, seen, weights);
+  }
+}
+
+void add_moments(const LaneView& lane, const QueryView& rows, const MomentsView& moments, float*) {
+  const std::vector<Entry> live = live_entries(lane);
+  std::vector<float> unused(lane.value_size);
+  for (std::uint32_t token = 0; token < rows.tokens; ++token) {
+    for (std::uint32_t head = 0; head < rows.group; ++head) {
+      const std::vector<float> weights = attend_row(lane, rows, live, token, head, unused.data());
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        const float w = weights[i];
+        moments.sum[head * moments.stride + i] += w;
+        float& square = moments.square[head * moments.stride + i];
+        square = std::fma(w, w, square);
+      }
+    }
   }
 }
 
@@ -490,9 +515,9 @@ void add_output_norms(const LaneView& lane, const float* weights, std::uint32_t 
   }
 }
 
-constexpr Kernels kReference{Isa::kScalar, append,           attend,      attend_tiles, merge,
-                             norms,        alignment,        spread,      similarity,   add_queries,
-                             expect,       add_output_norms, copy_entries};
+constexpr Kernels kReference{Isa::kScalar, append, attend,           attend_tiles, merge,
+                             add_moments,  norms,  alignment,        spread,       similarity,
+                             add_queries,  expect, add_output_norms, copy_entries};
 
 }  // namespace
 

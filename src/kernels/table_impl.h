@@ -6,6 +6,7 @@
 #include "kernels/feature_impl.h"
 #include "kernels/kernels.h"
 #include "kernels/merge_impl.h"
+#include "kernels/moments_impl.h"
 #include "kernels/query_impl.h"
 
 namespace quire::kernels {
@@ -13,9 +14,20 @@ namespace {
 
 template <typename V>
 constexpr Kernels table_of(Isa isa) {
-  return {isa,       append<V>,           attend<V>,   attend_tiles<V>, merge<V>,
-          norms<V>,  alignment<V>,        spread<V>,   similarity<V>,   add_queries<V>,
-          expect<V>, add_output_norms<V>, copy_entries};
+  return {isa,
+          append<V>,
+          attend<V>,
+          attend_tiles<V>,
+          merge<V>,
+          add_moments<V>,
+          norms<V>,
+          alignment<V>,
+          spread<V>,
+          similarity<V>,
+          add_queries<V>,
+          expect<V>,
+          add_output_norms<V>,
+          copy_entries};
 }
 
 }  // namespace

@@ -104,6 +104,7 @@ struct Rows {
   bool answer = false;
   std::uint32_t window_rows = 0;
   Outputs* out = nullptr;
+  std::uint32_t gate_rows = 0;
 };
 
 inline std::unique_ptr<Cache> open_cache(const CacheOptions& options) {
@@ -127,7 +128,7 @@ inline Status step(Cache& cache, const std::vector<Rows>& batch, std::uint32_t t
   std::vector<Segment> segments;
   std::uint32_t rows = 0;
   for (const Rows& r : batch) {
-    segments.push_back({r.sequence, r.rows, r.answer, r.window_rows});
+    segments.push_back({r.sequence, r.rows, r.answer, r.window_rows, r.gate_rows});
     rows += r.rows;
   }
   if (Status status = cache.begin(segments); !status.ok()) return status;
