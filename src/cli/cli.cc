@@ -64,6 +64,7 @@ int program(int argc, char** argv) {
        add_eval},
       {app.add_subcommand("tune", "From how many rows on the kernels for chunks pay, as a table"),
        add_tune},
+      {app.add_subcommand("train", "What a model's gate judges prompts by"), add_train},
   };
   std::vector<Command> run;
   for (const auto& [command, add] : commands) run.push_back(add(*command));

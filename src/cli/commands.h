@@ -20,5 +20,6 @@ Command add_bench(CLI::App& app);
 Command add_bench_serve(CLI::App& app);
 Command add_eval(CLI::App& app);
 Command add_tune(CLI::App& app);
+Command add_train(CLI::App& app);
 
 }  // namespace quire::cli

@@ -88,6 +88,16 @@ std::string summary(const engine::Answer& answer) {
             grouped(kv.tokens_seen) + " tokens kept, " + number(kv.tokens_seen - kept, 1) +
             " dropped (mean over lanes)";
     if (kv.prefill == engine::Prefill::kStreamed) text += ", prompt streamed";
+    const engine::GateReport& gate = kv.gate;
+    if (gate.reason != engine::kNoGate) {
+      text += std::string(", gate ") + name_of(gate.decision) + " (" + gate.reason;
+      if (gate.calibration) {
+        const bool z = gate.calibration->mode == engine::GateMode::kZ;
+        text += std::string(": ") + info_of(gate.calibration->statistic).name + (z ? " z " : " ") +
+                number(gate.score, 3) + ", threshold " + number(gate.calibration->threshold, 3);
+      }
+      text += ")";
+    }
   }
   return text + "\n";
 }

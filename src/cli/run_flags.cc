@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "cli/gate_file.h"
 #include "quire/policy.h"
 
 namespace quire::cli {
@@ -79,6 +80,18 @@ void add_policy_flags(CLI::App& app, RunFlags& flags) {
                  "(default: what fits the pool)")
       ->type_name("SIZE")
       ->check(check_keep);
+  app.add_option("--gate", flags.gate,
+                 "Whether the policy may drop anything of a prompt: open, closed (never), auto\n"
+                 "(judged by the attention of the prompt's last rows; by page-d at its published\n"
+                 "threshold unless --gate-file says otherwise)")
+      ->type_name("WHEN")
+      ->check([](const std::string& text) {
+        const bool known = engine::parse_gate_rule(text).has_value();
+        return known ? std::string() : "\"" + text + "\" is none of auto, open, closed";
+      })
+      ->capture_default_str();
+  app.add_option("--gate-file", flags.gate_file, "What `quire train gate` measured for this model")
+      ->type_name("FILE");
 }
 
 void add_sampler_flags(CLI::App& app, RunFlags& flags) {
@@ -140,6 +153,12 @@ Result<engine::GenerateOptions> generate_options(const RunFlags& flags) {
   options.sampler = flags.sampler;
   options.stop_at_end = !flags.ignore_eos;
   if (Status status = set_policy(flags.policy, flags.keep, options); !status.ok()) return status;
+  options.gate.rule = *engine::parse_gate_rule(flags.gate);
+  if (!flags.gate_file.empty()) {
+    const Result<GateFile> file = read_gate_file(flags.gate_file, flags.engine.model);
+    if (!file.ok()) return file.status();
+    options.gate.calibration = file->calibration;
+  }
   if (!flags.grammar_file.empty()) {
     Result<std::string> grammar = read_text(flags.grammar_file);
     if (!grammar.ok()) return grammar.status();

@@ -16,6 +16,7 @@ struct RunFlags {
   std::optional<std::string> file;    // "-": stdin
   std::uint32_t max_tokens = 256;
   std::string keep, policy = "none", grammar_file;
+  std::string gate = "open", gate_file;
   model::SamplerOptions sampler;
   bool ignore_eos = false, raw = false, chat = false, json = false, quiet = false;
   std::string explain;  // empty: off; "all": over all layers; or a layer's number
@@ -34,7 +35,7 @@ Status set_policy(const std::string& policy, const std::string& keep,
 
 // What can only be judged with all flags read; a refusal is a usage error that names the flag.
 Status check(const RunFlags& flags);
-// The engine's options of checked flags; kIo when the grammar file cannot be read.
+// The engine's options of checked flags; kIo when a grammar's or a gate's file cannot be read.
 Result<engine::GenerateOptions> generate_options(const RunFlags& flags);
 // The whole of a file, "-" being stdin.
 Result<std::string> read_text(const std::string& path);

@@ -89,7 +89,9 @@ Status Generation::check(const model::Model& model, const Cache& cache, const Re
   if (fits || (reviewer.active() && request.on_overflow == Overflow::kStream)) return {};
   if (!reviewer.active()) {
     Status status = no_room(cache, needs, what, total);
-    return {status.code(), status.message() + "; with a policy, less"};
+    const bool closed = options.policy && options.gate.rule == GateRule::kClosed;
+    return {status.code(),
+            status.message() + (closed ? "; with an open gate, less" : "; with a policy, less")};
   }
   return no_room(cache, needs, "prompt " + std::to_string(prompt) + " tokens", history + prompt);
 }

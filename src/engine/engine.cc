@@ -70,6 +70,7 @@ class Loop final : public Engine, private Room {
   std::vector<model::Token> ends_;  // end-of-generation tokens
   Queue waiting_;
   Queue running_;
+  const GateTools gate_tools_;
   StepFit fit_;
   bool dense_ = false;                  // a repack for the running plan found nothing to free
   std::vector<Generation*> looked_at_;  // of the running plan: the running, then some waiting
@@ -89,7 +90,9 @@ Loop::Loop(model::Model& model, Cache& cache, EngineOptions options)
       entry_bytes_(kv_bytes_per_token(cache.options())),
       sharing_(!options_.prefix_cache ? Sharing::kNone
                : options_.look_ahead  ? Sharing::kExpect
-                                      : Sharing::kShare) {
+                                      : Sharing::kShare),
+      gate_tools_({.run = [this](const PartWork& work) { model_.run_parts(work); },
+                   .clock = [this] { return now(); }}) {
   limits_ = {.max_rows = cache.options().max_rows,
              .max_running = std::min(options_.max_running, cache.options().max_rows),
              .step_seconds = options_.step_seconds};
@@ -107,7 +110,8 @@ Result<RequestId> Loop::submit(Request request) {
     return Status(Code::kOutOfMemory,
                   "max_waiting: " + std::to_string(waiting_.size()) + " requests wait already");
   }
-  const Reviewer reviewer(cache_, options.policy, options.keep, options.review_every);
+  const Reviewer reviewer(cache_, options.policy, options.keep, options.review_every,
+                          options.gate.rule);
   if (Status status = Generation::check(model_, cache_, reviewer, request); !status.ok()) {
     return status;
   }
@@ -436,7 +440,7 @@ void Loop::compute(std::vector<Work> work) {
       request.end(Finish::kError, {Code::kNumeric, "the logits are not finite"});
       continue;
     }
-    request.computed(work[i].rows, std::span(logits_).subspan(i * width, width), time);
+    request.computed(work[i].rows, std::span(logits_).subspan(i * width, width), time, gate_tools_);
   }
 }
 

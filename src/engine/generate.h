@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/gate.h"
 #include "model/model.h"
 #include "quire/cache.h"
 
@@ -37,6 +38,7 @@ struct GenerateOptions {
   std::optional<Policy> policy{};  // none: exact; the prompt and answer must fit
   Keep keep{};
   std::uint32_t review_every = 0;  // answer tokens between reviews; 0 = block_tokens
+  GateOptions gate{};              // whether the policy may drop anything of this prompt
   model::SamplerOptions sampler{};
   // Who makes the sampler of an answer; null: model::Sampler::create.
   std::function<Result<std::unique_ptr<model::Sampler>>(const model::Model& model,
@@ -65,6 +67,7 @@ struct KvReport {
   double tokens_kept_mean = 0;
   std::uint32_t tokens_kept_min = 0;
   std::uint64_t entries_dropped = 0;
+  GateReport gate{};
   std::uint32_t cached_tokens = 0;  // of the prompt: not computed, as others had
   // Why not more, in a word (quire/prefix.h; off, streamed, no-room); empty: nothing was missing.
   std::string cache_miss_reason{};
@@ -97,6 +100,10 @@ struct Answer {
 // Keep.  kTokens, kPercent (of the tokens seen) and kBytes: reviewed after the prompt and after
 // every `review_every` answer tokens.  kPool: cut only when the pool has no room, and no further
 // than that.  kPercent never asks for less than the entries the policy protects.
+//
+// Gate.  Judged once for each prompt that is read whole, before its first review.  Closed: nothing
+// is dropped while it is answered; where prompt and answer do not fit the budget it ends as
+// Finish::kError, kOutOfMemory.
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(model::Model& model, Cache& cache,

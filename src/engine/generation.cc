@@ -23,7 +23,9 @@ Generation::Generation(const model::Model& model, Cache& cache, std::span<const 
       ends_(ends),
       id_(id),
       request_(std::move(request)),
-      reviewer_(cache, options().policy, options().keep, options().review_every),
+      reviewer_(cache, options().policy, options().keep, options().review_every,
+                options().gate.rule),
+      gate_(cache, options(), reviewer_),
       sampler_(std::move(sampler)),
       stop_(options().stop),
       tokens_(request_.prompt),
@@ -39,7 +41,7 @@ Generation::Generation(const model::Model& model, Cache& cache, std::span<const 
   } else {
     whole_ = !reviewer_.active() || prompt_ <= cache_.tokens_that_fit(reviewer_.needs());
   }
-  if (!whole_) prefix_.turn_off("streamed");
+  if (!whole_) be_streamed();
   answer_.prompt_tokens = prompt_;
 }
 
@@ -66,7 +68,7 @@ std::uint32_t Generation::next_rows() const {
 // Rows by which the answer may grow soon, its unread tokens apart.
 std::uint32_t Generation::growth(std::uint32_t reserve_tokens) const {
   const std::uint32_t left = std::min(answer_left(), reserve_tokens);
-  if (!reviewer_.active()) return left;
+  if (!reviewer_.active() || gate_.pending()) return left;
   const std::uint32_t cadence = reviewer_.cadence();
   if (cadence == 0) return 0;  // cut when the pool has no room
   const std::uint32_t seen = base_ + std::max(prompt_, read_);
@@ -115,10 +117,15 @@ double Generation::spare(bool alone) const {
 
 bool Generation::stream_instead() {
   if (!whole_ || !reviewer_.active() || request_.on_overflow != Overflow::kStream) return false;
-  whole_ = false;
-  prefix_.turn_off("streamed");
+  be_streamed();
   read_ = 0;
   return true;
+}
+
+void Generation::be_streamed() {
+  whole_ = false;
+  prefix_.turn_off("streamed");
+  gate_.skip("streamed");
 }
 
 // --- the prefix cache, while it waits ---
@@ -161,6 +168,7 @@ Status Generation::start() {
     if (!fresh.ok()) return fresh.status();
     sequence_ = *fresh;
   }
+  if (Status status = gate_.prepare(*sequence_); !status.ok()) return status;
   return label();
 }
 
@@ -174,6 +182,7 @@ Status Generation::label() {
 
 void Generation::drop() {
   labelled_ = false;
+  gate_.dropped();
   if (sequence_ && !request_.sequence) static_cast<void>(cache_.drop(*sequence_).ok());
   sequence_.reset();
 }
@@ -233,10 +242,12 @@ model::Chunk Generation::chunk(std::uint32_t rows) const {
           .tokens = std::span(tokens_).subspan(read_, rows),
           .answer = !reading(),
           .window_rows = window_rows(rows),
+          .gate_rows = reading() ? gate_.rows_of(read_, rows, prompt_) : 0,
           .logit_rows = read_ + rows == tokens_.size() ? 1u : 0u};
 }
 
-void Generation::computed(std::uint32_t rows, std::span<float> logits, double now) {
+void Generation::computed(std::uint32_t rows, std::span<float> logits, double now,
+                          const GateTools& tools) {
   const bool of_prompt = reading();
   read_ += rows;
   most_read_ = std::max(most_read_, read_);
@@ -246,8 +257,16 @@ void Generation::computed(std::uint32_t rows, std::span<float> logits, double no
     if (options().on_prompt) options().on_prompt(read_, prompt_);
   }
   if (of_prompt) leave_prefix();
+  if (read_ == prompt_ && gate_.pending()) {
+    if (Status status = judge(tools); !status.ok()) return end(Finish::kError, std::move(status));
+    now += gate_.report().seconds;
+  }
   if (Status status = review(); !status.ok()) return end(Finish::kError, std::move(status));
   if (unread() == 0) sample(logits, now);
+}
+
+Status Generation::judge(const GateTools& tools) {
+  return gate_.decide(*sequence_, prompt_, base_ + prompt_ + options().max_tokens, tools);
 }
 
 Status Generation::review() {
@@ -319,6 +338,7 @@ void Generation::close() {
   kv.prefill = whole_ ? Prefill::kWhole : Prefill::kStreamed;
   kv.preemptions = preemptions_;
   kv.restarted = restarts_ > 0;
+  kv.gate = gate_.report();
   describe_cache(cache_, kv);
   if (!sequence_) return;
   if (const Result<SequenceStats> stats = cache_.stats(*sequence_); stats.ok()) {

@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "engine/prefix_use.h"
+#include "engine/prompt_gate.h"
 #include "engine/reviewer.h"
 #include "engine/stop_text.h"
 #include "engine/utf8.h"
@@ -79,8 +80,8 @@ class Generation {
   // --- a step ---
   model::Chunk chunk(std::uint32_t rows) const;
   // The chunk's rows are in the cache; `logits` of the last one, if it asked for them.  Reviews,
-  // samples, and calls back.
-  void computed(std::uint32_t rows, std::span<float> logits, double now);
+  // samples, and calls back.  A gate measures with `tools`.
+  void computed(std::uint32_t rows, std::span<float> logits, double now, const GateTools& tools);
 
   // --- its end ---
   bool ended() const { return ended_; }
@@ -104,7 +105,9 @@ class Generation {
   std::uint32_t window_rows(std::uint32_t rows) const;
   std::uint32_t least_entries(bool alone) const;
   void leave_prefix();  // what was computed, for others
+  void be_streamed();
   Status label();
+  Status judge(const GateTools& tools);
   Status review();
   void sample(std::span<float> logits, double now);
   void say(std::string_view bytes);
@@ -116,6 +119,7 @@ class Generation {
   const RequestId id_;
   const Request request_;
   Reviewer reviewer_;
+  PromptGate gate_;
   std::unique_ptr<model::Sampler> sampler_;
   Utf8Stream letters_;
   StopText stop_;

@@ -42,7 +42,8 @@ std::string PrefixUse::reason() const {
 
 std::uint32_t PrefixUse::most(std::uint32_t prompt) const {
   if (!on() || needs_.tap == Tap::kAllRows || needs_.future != 0) return 0;
-  const std::uint32_t rows = needs_.tap == Tap::kLastRows ? std::max(1u, needs_.window) : 1;
+  const std::uint32_t window = needs_.tap == Tap::kLastRows ? needs_.window : 0;
+  const std::uint32_t rows = std::max({1u, window, needs_.gate_rows});
   return prompt - std::min(prompt, rows);
 }
 

@@ -27,17 +27,21 @@ constexpr std::uint32_t kEverything = std::numeric_limits<std::uint32_t>::max();
 }  // namespace
 
 Reviewer::Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep,
-                   std::uint32_t review_every)
+                   std::uint32_t review_every, GateRule gate)
     : cache_(cache),
       policy_(std::move(policy)),
       keep_(keep),
       review_every_(review_every != 0 ? review_every : cache.options().block_tokens),
       full_bytes_(full_bytes_per_token(cache.options())) {
-  if (policy_ && policy_->keeps_all) {  // as without one, whatever is to be kept
-    policy_.reset();
-    keep_ = {};
-  }
+  // As without one, whatever is to be kept.
+  if (policy_ && (policy_->keeps_all || gate == GateRule::kClosed)) close();
   if (policy_) needs_ = policy_->needs;
+  if (policy_ && gate == GateRule::kAuto) needs_.gate_rows = kGateRows;
+}
+
+void Reviewer::close() {
+  policy_.reset();
+  keep_ = {};
 }
 
 std::uint32_t Reviewer::protected_entries() const {

@@ -10,14 +10,17 @@ namespace quire::engine {
 
 class Reviewer {
  public:
-  // Without a policy nothing is ever cut.
-  Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep, std::uint32_t review_every);
+  // Without a policy, or with a gate that is closed, nothing is ever cut.
+  Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep, std::uint32_t review_every,
+           GateRule gate = GateRule::kOpen);
 
   // Refuses settings no prompt could be answered with: kInvalidArgument names the number that
   // would do.
   Status check() const;
 
   bool active() const { return policy_.has_value(); }
+  // From now on nothing is cut; what the sequence must watch stays as it is.
+  void close();
   const Needs& needs() const { return needs_; }
 
   bool fits(SequenceId sequence, std::uint32_t rows) const;

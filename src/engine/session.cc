@@ -33,7 +33,9 @@ class SequenceSession final : public Session {
 };
 
 Status SequenceSession::reset() {
-  Result<SequenceId> fresh = cache_.start(options_.policy ? options_.policy->needs : Needs{});
+  const Reviewer reviewer(cache_, options_.policy, options_.keep, options_.review_every,
+                          options_.gate.rule);
+  Result<SequenceId> fresh = cache_.start(reviewer.needs());
   if (!fresh.ok()) return fresh.status();
   if (sequence_) {
     if (Status status = cache_.drop(*sequence_); !status.ok()) return status;
@@ -90,7 +92,8 @@ Status check(const model::Model& model, const Cache& cache, const GenerateOption
 Result<std::unique_ptr<Session>> Session::open(model::Model& model, Cache& cache,
                                                GenerateOptions options) {
   if (Status status = check(model, cache, options); !status.ok()) return status;
-  const Reviewer reviewer(cache, options.policy, options.keep, options.review_every);
+  const Reviewer reviewer(cache, options.policy, options.keep, options.review_every,
+                          options.gate.rule);
   if (Status status = reviewer.check(); !status.ok()) return status;
   Result<std::unique_ptr<Engine>> engine = Engine::open(model, cache, {.max_running = 1});
   if (!engine.ok()) return engine.status();

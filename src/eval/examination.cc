@@ -248,6 +248,9 @@ Status Examination::run() {
   if (oracle) {
     if (Status status = look_ahead(); !status.ok()) return status;
   }
+  if (options_.statistics) {
+    if (Status status = measure_statistics(); !status.ok()) return status;
+  }
   if (Status status = enter(); !status.ok()) return status;
   std::size_t rows = cache_.options().block_tokens;
   for (const Asked& asked : input_.asked) {

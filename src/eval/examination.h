@@ -55,6 +55,8 @@ class Examination {
   Status cut(const Held& sequence, const Entrant& entrant) const;
 
   Status prose(const Batch& batch);
+  Status measure_statistics();
+  Result<GateValues> values_of(const Held& sequence);
 
   // examination_questions.cc
   Result<std::vector<Held>> reviewed_documents(const Batch& batch);

@@ -28,6 +28,35 @@ Result<std::vector<Held>> forks(std::span<const Held> sequences) {
 
 }  // namespace
 
+Result<GateValues> Examination::values_of(const Held& sequence) {
+  GateValues values{};
+  for (const StatisticInfo& info : kStatistics) {
+    const Result<double> value = cache_.measure(
+        sequence.id(), info.statistic, [&](const PartWork& work) { model_.run_parts(work); });
+    if (!value.ok()) return value.status();
+    values[static_cast<std::size_t>(info.statistic)] = *value;
+  }
+  return values;
+}
+
+// Of whole prompts, their last rows included, as an engine judges them.
+Status Examination::measure_statistics() {
+  constexpr Needs kWatch{.gate_rows = kGateRows};
+  const Result<Held> document = prompts_.blind(kWatch);
+  if (!document.ok()) return document.status();
+  const Result<GateValues> values = values_of(*document);
+  if (!values.ok()) return values.status();
+  result_.document_values = *values;
+  for (const Asked& asked : input_.asked) {
+    const Result<Held> question = prompts_.aware(kWatch, asked.prompt);
+    if (!question.ok()) return question.status();
+    const Result<GateValues> of_question = values_of(*question);
+    if (!of_question.ok()) return of_question.status();
+    result_.question_values.push_back(*of_question);
+  }
+  return {};
+}
+
 // Runs `rows` on every arm; the last of them predict the answer.
 Status Examination::score_answers(const Held& full, std::span<const Held> arms, const Batch& batch,
                                   const Asked& asked, std::span<const Token> rows,

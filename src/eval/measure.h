@@ -2,6 +2,7 @@
 // from the full cache's.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "eval/inputs.h"
 #include "eval/row_score.h"
 #include "eval/shadow.h"
+#include "quire/gate.h"
 
 namespace quire::eval {
 
@@ -58,6 +60,9 @@ struct ArmResult {
   }
 };
 
+// Every statistic of one prompt, by Statistic.
+using GateValues = std::array<double, std::size(kStatistics)>;
+
 struct InputResult {
   Task task = Task::kProse;
   std::uint32_t seed = 0, block_tokens = 16;
@@ -65,6 +70,9 @@ struct InputResult {
   std::uint64_t full_bytes = 0;
   std::uint64_t grain_bytes = 0;  // a block of every full-attention lane
   std::vector<ArmResult> arms;
+  // With MeasureOptions::statistics: of the document, and of it with each question behind it.
+  std::optional<GateValues> document_values{};
+  std::vector<GateValues> question_values{};
 };
 
 struct MeasureOptions {
@@ -75,6 +83,7 @@ struct MeasureOptions {
   Equal equal = Equal::kBytes;
   std::uint32_t entries_of = 0;           // Equal::kBlocks
   std::optional<std::uint32_t> recent{};  // entries that every arm protects; none: its policy's own
+  bool statistics = false;                // also those that a gate would judge by
 };
 
 // Steps of one model on one cache.  Both are the caller's and outlive it.

@@ -39,6 +39,7 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
   if (options.equal == Equal::kTokens) settings["equal"] = "tokens";
   if (options.second) settings["second"] = true;
   if (options.recent) settings["recent"] = *options.recent;
+  if (options.statistics) settings["statistics"] = true;
   if (!options.data.empty()) {
     settings["data"] = options.data_name;
     settings["data_documents"] = options.data.size();
@@ -48,7 +49,7 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
 
 // Bytes that one input needs at once: its readings, and what each arm of a step holds alone.
 std::size_t reckoned_budget(const CacheOptions& like, const InputSizes& sizes,
-                            const std::vector<Arm>& compared) {
+                            const std::vector<Arm>& compared, bool statistics) {
   // A reading for each kind of needs, the oracle's, and one on its way.
   std::vector<Needs> needs;
   for (const Arm& arm : compared) {
@@ -58,6 +59,7 @@ std::size_t reckoned_budget(const CacheOptions& like, const InputSizes& sizes,
     const Needs read = policy->needs.watches() ? policy->needs : Needs{};
     if (std::ranges::find(needs, read) == needs.end()) needs.push_back(read);
   }
+  if (statistics) needs.push_back({.gate_rows = kGateRows});
   const std::size_t arms = compared.size(), readings = needs.size() + 3;
   const std::uint32_t added = sizes.after + 2 * 64;
   const std::size_t reading =
@@ -152,8 +154,9 @@ Status Evaluation::open_caches(std::uint32_t block) {
   examiner_.reset();
   cache_.reset();
   like_.block_tokens = block;
-  like_.budget_bytes =
-      options_.budget_bytes != 0 ? options_.budget_bytes : reckoned_budget(like_, sizes_, arms_);
+  like_.budget_bytes = options_.budget_bytes != 0
+                           ? options_.budget_bytes
+                           : reckoned_budget(like_, sizes_, arms_, options_.statistics);
   Result<std::unique_ptr<Cache>> cache = Cache::open(like_);
   if (!cache.ok()) return cache.status();
   cache_ = *std::move(cache);
@@ -168,7 +171,8 @@ Status Evaluation::open_caches(std::uint32_t block) {
                                    .second = options_.second,
                                    .equal = options_.equal,
                                    .entries_of = options_.inputs.tokens,
-                                   .recent = options_.recent});
+                                   .recent = options_.recent,
+                                   .statistics = options_.statistics});
   return {};
 }
 

@@ -29,6 +29,7 @@ struct PoliciesOptions {
   bool oracle = true;           // the anchor that knows later rows, and takes a reading of its own
   Equal equal = Equal::kBytes;  // kBlocks: of the entries of `inputs.tokens`
   std::optional<std::uint32_t> recent{};  // protected by every arm, whatever its policy says
+  bool statistics = false;                // also what gates would judge by
   std::size_t budget_bytes = 0;           // 0: what the arms are reckoned to need
   std::string log_path;                   // empty: none
   const std::atomic<bool>* cancel = nullptr;

@@ -74,13 +74,18 @@ ArmResult arm_of(const Json& object) {
 Json to_json(const InputResult& result) {
   Json arms = Json::array();
   for (const ArmResult& arm : result.arms) arms.push_back(arm_json(arm, result.task));
-  return {{"task", name_of(result.task)},
-          {"seed", result.seed},
-          {"block_tokens", result.block_tokens},
-          {"tokens", result.tokens},
-          {"full_bytes", result.full_bytes},
-          {"grain_bytes", result.grain_bytes},
-          {"arms", arms}};
+  Json line = {{"task", name_of(result.task)},
+               {"seed", result.seed},
+               {"block_tokens", result.block_tokens},
+               {"tokens", result.tokens},
+               {"full_bytes", result.full_bytes},
+               {"grain_bytes", result.grain_bytes},
+               {"arms", arms}};
+  if (result.document_values) {
+    line["document_values"] = *result.document_values;
+    line["question_values"] = result.question_values;
+  }
+  return line;
 }
 
 std::optional<InputResult> result_of(const Json& line) {
@@ -94,6 +99,10 @@ std::optional<InputResult> result_of(const Json& line) {
                        .full_bytes = line.at("full_bytes"),
                        .grain_bytes = line.at("grain_bytes")};
     for (const Json& arm : line.at("arms")) result.arms.push_back(arm_of(arm));
+    if (line.contains("document_values")) {
+      result.document_values = line.at("document_values").get<GateValues>();
+      result.question_values = line.at("question_values").get<std::vector<GateValues>>();
+    }
     return result;
   } catch (const Json::exception&) {
     return {};

@@ -27,8 +27,10 @@ void Held::drop() {
 
 Status read(model::Model& model, const Held& sequence, std::span<const model::Token> tokens,
             const ReadOptions& options) {
-  const std::size_t window_begin =
-      tokens.size() - std::min<std::size_t>(tokens.size(), options.window_rows);
+  const auto last = [&](std::uint32_t rows) {
+    return tokens.size() - std::min<std::size_t>(tokens.size(), rows);
+  };
+  const std::size_t window_begin = last(options.window_rows), gate_begin = last(options.gate_rows);
   for (std::size_t done = 0; done < tokens.size();) {
     const std::size_t rows = std::min<std::size_t>(options.chunk, tokens.size() - done);
     const std::size_t end = done + rows;
@@ -36,7 +38,8 @@ Status read(model::Model& model, const Held& sequence, std::span<const model::To
         .sequence = sequence.id(),
         .tokens = tokens.subspan(done, rows),
         .answer = options.answer,
-        .window_rows = static_cast<std::uint32_t>(end - std::clamp(window_begin, done, end))};
+        .window_rows = static_cast<std::uint32_t>(end - std::clamp(window_begin, done, end)),
+        .gate_rows = static_cast<std::uint32_t>(end - std::clamp(gate_begin, done, end))};
     const Status status = model.forward({&chunk, 1}, [](auto...) {});
     if (!status.ok()) return status;
     done = end;
@@ -59,29 +62,35 @@ std::uint32_t Prompts::window_rows(const Needs& needs) const {
   return std::min(needs.window, static_cast<std::uint32_t>(document_.size()));
 }
 
+std::uint32_t Prompts::rows_again(const Needs& needs) const {
+  const auto length = static_cast<std::uint32_t>(document_.size());
+  return std::max(window_rows(needs), std::min(needs.gate_rows, length));
+}
+
 Result<Prompts::Group*> Prompts::group(const Needs& needs) {
   const auto known = std::ranges::find(groups_, needs, &Group::needs);
   if (known != groups_.end()) return &*known;
-  const std::uint32_t window = window_rows(needs);
+  const std::uint32_t again = rows_again(needs);
   Result<Held> sequence = Held::start(cache_, needs);
   if (!sequence.ok()) return sequence.status();
   if (Status status = tell_roles(model_, cache_, *sequence, needs, document_); !status.ok()) {
     return status;
   }
   Group made{.needs = needs};
-  const auto before = document_.first(document_.size() - window);
+  const auto before = document_.first(document_.size() - again);
   if (Status status = read(model_, *sequence, before, {.chunk = chunk_}); !status.ok()) {
     return status;
   }
-  if (window == 0) {
+  if (again == 0) {
     made.end = *std::move(sequence);
   } else {
     made.before = *std::move(sequence);
     Result<Held> end = made.before.fork();
     if (!end.ok()) return end.status();
     made.end = *std::move(end);
-    const ReadOptions options{.chunk = chunk_, .window_rows = window};
-    if (Status status = read(model_, made.end, document_.last(window), options); !status.ok()) {
+    const ReadOptions options{
+        .chunk = chunk_, .window_rows = window_rows(needs), .gate_rows = needs.gate_rows};
+    if (Status status = read(model_, made.end, document_.last(again), options); !status.ok()) {
       return status;
     }
   }
@@ -98,10 +107,10 @@ Result<Held> Prompts::blind(const Needs& needs) {
 Result<Held> Prompts::aware(const Needs& needs, std::span<const model::Token> question) {
   const Result<Group*> found = group(needs);
   if (!found.ok()) return found.status();
-  const std::uint32_t window = window_rows(needs);
-  Result<Held> sequence = window == 0 ? (*found)->end.fork() : (*found)->before.fork();
+  const std::uint32_t again = rows_again(needs);
+  Result<Held> sequence = again == 0 ? (*found)->end.fork() : (*found)->before.fork();
   if (!sequence.ok()) return sequence;
-  std::vector<model::Token> rest(document_.end() - window, document_.end());
+  std::vector<model::Token> rest(document_.end() - again, document_.end());
   rest.insert(rest.end(), question.begin(), question.end());
   std::vector<model::Token> all(document_.begin(), document_.end());
   all.insert(all.end(), question.begin(), question.end());
@@ -109,7 +118,8 @@ Result<Held> Prompts::aware(const Needs& needs, std::span<const model::Token> qu
     return status;
   }
   const ReadOptions options{.chunk = chunk_,
-                            .window_rows = needs.tap == Tap::kLastRows ? needs.window : 0};
+                            .window_rows = needs.tap == Tap::kLastRows ? needs.window : 0,
+                            .gate_rows = needs.gate_rows};
   if (Status status = read(model_, *sequence, rest, options); !status.ok()) return status;
   return sequence;
 }

@@ -41,6 +41,7 @@ struct ReadOptions {
   std::uint32_t chunk = 512;      // rows of a step, at most
   std::uint32_t window_rows = 0;  // the last so many are among the prompt's last
   bool answer = false;            // Tap::kDecodeRows counts them
+  std::uint32_t gate_rows = 0;    // of the last so many the queries are kept
 };
 // Appends tokens without asking for logits.
 Status read(model::Model& model, const Held& sequence, std::span<const model::Token> tokens,
@@ -68,8 +69,10 @@ class Prompts {
  private:
   struct Group {
     Needs needs;
-    Held before, end;  // before the document's last window (empty id without one), and at its end
+    Held before, end;  // before the rows_again() (empty id without them), and at the end
   };
+  // Of the document, read again for each question: those, or the queries a gate takes.
+  std::uint32_t rows_again(const Needs& needs) const;
   Result<Group*> group(const Needs& needs);
 
   model::Model& model_;

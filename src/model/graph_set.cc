@@ -46,6 +46,25 @@ void Threads::run(ggml_cgraph* graph) {
   QUIRE_CHECK(ggml_graph_compute(graph, &plan) == GGML_STATUS_SUCCESS);
 }
 
+// A graph of one node, which every thread enters.
+void Threads::run(const PartWork& work) {
+  ggml_context_ptr context(
+      ggml_init({.mem_size = 4 * ggml_tensor_overhead() + ggml_graph_overhead(),
+                 .mem_buffer = nullptr,
+                 .no_alloc = true}));
+  const auto enter = [](ggml_tensor*, int ith, int nth, void* user) {
+    (*static_cast<const PartWork*>(user))(static_cast<std::uint32_t>(ith),
+                                          static_cast<std::uint32_t>(nth));
+  };
+  std::byte output[GGML_MEM_ALIGN] = {};
+  ggml_tensor* node = ggml_custom_4d(context.get(), GGML_TYPE_I8, 1, 1, 1, 1, nullptr, 0, enter,
+                                     GGML_N_TASKS_MAX, const_cast<PartWork*>(&work));
+  node->data = output;
+  ggml_cgraph* graph = ggml_new_graph(context.get());
+  ggml_build_forward_expand(graph, node);
+  run(graph);
+}
+
 void Threads::pause() {
   ggml_threadpool_pause(pool_);
 }

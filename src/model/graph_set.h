@@ -11,6 +11,7 @@
 #include "ggml-cpp.h"
 #include "ggml-cpu.h"
 #include "model/graph.h"
+#include "quire/gate.h"
 #include "quire/status.h"
 
 namespace quire::model {
@@ -30,6 +31,7 @@ class Threads {
 
   std::uint32_t count() const { return count_; }
   void run(ggml_cgraph* graph);
+  void run(const PartWork& work);
   void pause();
   void resume();
 

@@ -182,7 +182,8 @@ Status GgufModel::plan(std::span<const Chunk> chunks) {
     segments_.push_back({.sequence = chunk.sequence,
                          .rows = rows,
                          .answer = chunk.answer,
-                         .window_rows = chunk.window_rows});
+                         .window_rows = chunk.window_rows,
+                         .gate_rows = chunk.gate_rows});
     for (std::uint32_t row = 0; row < rows; ++row) {
       const Token token = chunk.tokens[row];
       if (token < 0 || static_cast<std::uint32_t>(token) >= shape_.vocabulary) {

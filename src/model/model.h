@@ -54,6 +54,7 @@ struct Chunk {
   std::span<const Token> tokens;  // at the sequence's next positions
   bool answer = false;            // Segment::answer
   std::uint32_t window_rows = 0;  // Segment::window_rows
+  std::uint32_t gate_rows = 0;    // Segment::gate_rows
   std::uint32_t logit_rows = 0;   // logits of the last this many rows
   // A NaN or infinity in these logits refuses the chunk alone: on_logits gets an empty span for the
   // row, and the step goes on.  The sequence is not worth anything after that.
@@ -95,6 +96,8 @@ class Model {
   virtual Result<std::string> chat(
       std::span<const std::pair<std::string, std::string>> messages) const = 0;
 
+  // Between steps: every part of the work, on the model's threads.
+  virtual void run_parts(const PartWork& work) { work(0, 1); }
   // Threads sleep between steps; with this they are also parked (nothing spins).
   virtual void pause() = 0;
   virtual void resume() = 0;

@@ -36,6 +36,7 @@ class GgufModel final : public Model {
   Result<const ChatTemplate*> chat_template() const;
   Result<std::string> chat(
       std::span<const std::pair<std::string, std::string>> messages) const override;
+  void run_parts(const PartWork& work) override { threads_.run(work); }
   void pause() override { threads_.pause(); }
   void resume() override { threads_.resume(); }
 

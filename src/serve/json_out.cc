@@ -12,6 +12,24 @@ json text_or_null(const std::string& text) {
   return text.empty() ? json(nullptr) : json(text);
 }
 
+json gate_json(const engine::GateReport& gate) {
+  json object = {{"decision", name_of(gate.decision)},
+                 {"reason", gate.reason},
+                 {"statistic", nullptr},
+                 {"mode", nullptr},
+                 {"threshold", nullptr},
+                 {"value", nullptr},
+                 {"score", nullptr},
+                 {"seconds", gate.seconds}};
+  if (!gate.calibration) return object;
+  object["statistic"] = info_of(gate.calibration->statistic).name;
+  object["mode"] = name_of(gate.calibration->mode);
+  object["threshold"] = gate.calibration->threshold;
+  object["value"] = gate.value;
+  object["score"] = gate.score;
+  return object;
+}
+
 }  // namespace
 
 json kv_json(const engine::KvReport& kv) {
@@ -30,11 +48,7 @@ json kv_json(const engine::KvReport& kv) {
           {"tokens_kept_min", kv.tokens_kept_min},
           {"entries_dropped", kv.entries_dropped},
           {"entries_quantized", 0},
-          {"gate",
-           {{"decision", "skipped"},
-            {"reason", "no gate configured"},
-            {"statistic", nullptr},
-            {"threshold", nullptr}}},
+          {"gate", gate_json(kv.gate)},
           {"cached_tokens", kv.cached_tokens},
           {"cache_miss_reason", text_or_null(kv.cache_miss_reason)},
           {"preemptions", kv.preemptions},

@@ -17,6 +17,12 @@ constexpr double kRequest[] = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15, 
 constexpr double kTokens[] = {1,    2,    5,     10,    20,    50,     100,    200,    500,    1000,
                               2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
 constexpr double kAnswers[] = {1, 2, 5, 10, 20};
+// Values of statistics: of page-d from -1 to 1, of the others some units above 0.
+constexpr double kGateValue[] = {-0.2, -0.1, -0.05, -0.02, -0.01, 0,   0.01, 0.02,
+                                 0.05, 0.07, 0.1,   0.15,  0.2,   0.3, 0.5,  0.75,
+                                 1,    1.5,  2,     3,     4,     5,   6,    8};
+constexpr double kGateScore[] = {-4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4};
+constexpr double kGateTime[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5};
 constexpr double kStep[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
 
 using Also = MetricText::Also;
@@ -51,6 +57,9 @@ Metrics::Metrics()
       inference_(kRequest),
       prefill_(kRequest),
       decode_(kRequest),
+      gate_value_(kGateValue),
+      gate_score_(kGateScore),
+      gate_time_(kGateTime),
       prompt_size_(kTokens),
       answer_size_(kTokens),
       max_tokens_size_(kTokens),
@@ -79,6 +88,16 @@ void Metrics::answered(const engine::Answer& answer, std::uint32_t max_tokens, b
   if (answer.kv.lossy) ++lossy_[kind_of(answer.kv.policy)];
   if (answer.kv.entries_dropped > 0) {
     evicted_[kind_of(answer.kv.policy)] += answer.kv.entries_dropped;
+  }
+  const engine::GateReport& gate = answer.kv.gate;
+  if (gate.decision != engine::GateDecision::kSkipped || gate.reason != engine::kNoGate) {
+    ++gates_[std::string("{decision=\"") + name_of(gate.decision) + "\",reason=\"" + gate.reason +
+             "\"}"];
+  }
+  if (gate.calibration) {
+    gate_value_.observe(gate.value);
+    if (gate.calibration->mode == engine::GateMode::kZ) gate_score_.observe(gate.score);
+    gate_time_.observe(gate.seconds);
   }
   prompt_size_.observe(answer.prompt_tokens);
   answer_size_.observe(answer.completion_tokens);
@@ -181,6 +200,18 @@ void Metrics::write_prefixes(MetricText& out, const EngineState& state) const {
   out.counter("prefix_cache_evictions", "Of those blocks: that made way", real(prefix.evicted));
 }
 
+// Where values drift from those a threshold was made for, these move.
+void Metrics::write_gates(MetricText& out) const {
+  MetricText::Labelled decisions;
+  for (const auto& [labels, count] : gates_) decisions.emplace_back(labels, real(count));
+  out.counter("gate_decisions", "Answers by what the gate decided for their prompt, and why",
+              decisions);
+  out.histogram("gate_value", "The gate's statistic of prompts that were judged", gate_value_);
+  out.histogram("gate_score", "The same in deviations from the calibration's mean (mode z)",
+                gate_score_);
+  out.histogram("gate_time_seconds", "Time that the statistic took", gate_time_);
+}
+
 void Metrics::write_times(MetricText& out) const {
   const auto times = [&](const char* name, const char* help, const Histogram& values) {
     out.histogram(name, help, values, Also::kVllm);
@@ -207,6 +238,7 @@ std::string Metrics::text(const EngineState& state, std::uint32_t connections, b
   out.gauge("http_connections", "Open connections", connections);
   write_work(out, state);
   write_prefixes(out, state);
+  write_gates(out);
   write_times(out);
   return out.text();
 }

@@ -38,6 +38,7 @@ class Metrics {
   void write_state(MetricText& out, const EngineState& state) const;
   void write_work(MetricText& out, const EngineState& state) const;
   void write_prefixes(MetricText& out, const EngineState& state) const;
+  void write_gates(MetricText& out) const;
   void write_times(MetricText& out) const;
 
   mutable std::mutex mutex_;
@@ -47,7 +48,9 @@ class Metrics {
   std::map<std::string, std::uint64_t> finished_;         // by finish reason
   std::map<std::string, std::uint64_t> http_;             // by class of status
   std::map<std::string, std::uint64_t> lossy_, evicted_;  // by policy
+  std::map<std::string, std::uint64_t> gates_;            // by decision and reason
   Histogram first_token_, token_gap_, per_token_, whole_, queue_, inference_, prefill_, decode_;
+  Histogram gate_value_, gate_score_, gate_time_;
   Histogram prompt_size_, answer_size_, max_tokens_size_, n_size_, step_size_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace quire::serve {
 namespace {
@@ -24,6 +25,15 @@ Status read_policy(const std::string& text, bool keep_given, engine::GenerateOpt
   return {};
 }
 
+// What `auto` judges by is the server's.
+Status read_gate(const json& value, const std::string& field, const std::string& text,
+                 engine::GenerateOptions& options) {
+  const std::optional<engine::GateRule> rule = engine::parse_gate_rule(text);
+  if (!rule) return refuse_field(field, shown(value) + " is none of auto, open, closed");
+  options.gate.rule = *rule;
+  return {};
+}
+
 // A key whose one value is what this build does.
 Status only(const json& value, const std::string& field, const char* name, const char* why) {
   if (value == name) return {};
@@ -32,9 +42,9 @@ Status only(const json& value, const std::string& field, const char* name, const
 
 Status read_kv_key(const std::string& key, const json& value, bool keep_given, Body& body) {
   const std::string field = "kv." + key.substr(0, 60);
-  if (key == "gate") return only(value, field, "open", "there is no gate; \"open\" is");
   if (key == "first_token") return only(value, field, "full", "\"full\" is");
-  if (key != "mode" && key != "policy" && key != "keep" && key != "on_overflow") {
+  const char* const read[] = {"mode", "policy", "keep", "gate", "on_overflow"};
+  if (std::ranges::find(read, key) == std::end(read)) {
     return refuse_field(field,
                         "not supported; mode, policy, keep, gate, first_token and "
                         "on_overflow are");
@@ -45,6 +55,7 @@ Status read_kv_key(const std::string& key, const json& value, bool keep_given, B
     if (text == "exact" || text == "lossy") return {};
     return refuse_field(field, shown(value) + " is none of exact, lossy");
   }
+  if (key == "gate") return read_gate(value, field, text, body.request.options);
   if (key == "policy") return read_policy(text, keep_given, body.request.options);
   if (key == "keep") {
     const Result<engine::Keep> keep = engine::parse_keep(text);

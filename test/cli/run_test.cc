@@ -97,8 +97,14 @@ TEST(RunJson, HasTheDocumentedSchema) {
                                {"preemptions", 'i'},
                                {"restarted", 'b'},
                                {"truncated_tokens", 'i'}});
-  expect_schema(object["kv"]["gate"],
-                {{"decision", 's'}, {"reason", 's'}, {"statistic", 'n'}, {"threshold", 'n'}});
+  expect_schema(object["kv"]["gate"], {{"decision", 's'},
+                                       {"reason", 's'},
+                                       {"statistic", 'n'},
+                                       {"mode", 'n'},
+                                       {"threshold", 'n'},
+                                       {"value", 'n'},
+                                       {"score", 'n'},
+                                       {"seconds", 'f'}});
   EXPECT_EQ(object["quire_json"], 1);
   EXPECT_EQ(object["finish_reason"], "length");
   EXPECT_EQ(object["completion_tokens"], 24);

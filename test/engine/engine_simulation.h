@@ -116,6 +116,15 @@ class EngineSimulation {
     return *make_policy(kPolicies[below(4)]);
   }
 
+  engine::GateOptions gate() {
+    engine::GateOptions gate{.calibration = {.statistic = Statistic::kRowVariation}};
+    gate.calibration.threshold = 0.1 * below(16);  // on either side of most prompts
+    constexpr engine::GateRule kRules[] = {engine::GateRule::kOpen, engine::GateRule::kOpen,
+                                           engine::GateRule::kAuto, engine::GateRule::kClosed};
+    gate.rule = kRules[below(4)];
+    return gate;
+  }
+
   std::vector<model::Token> words(std::uint32_t count) {
     std::vector<model::Token> words(count);
     for (model::Token& token : words) token = static_cast<model::Token>(below(kHashPoison));
@@ -161,6 +170,7 @@ class EngineSimulation {
         options.keep = {engine::Keep::Unit::kTokens, static_cast<double>(10 + below(60))};
         if (below(3) == 0) options.keep = {engine::Keep::Unit::kPercent, 30.0 + below(60)};
       }
+      options.gate = gate();
     }
     options.make_sampler =
         [](const model::Model&,
@@ -272,7 +282,7 @@ class EngineSimulation {
     ++counts_.finished;
     counts_.begun_cached += answer.kv.cached_tokens > 0 ? 1 : 0;
     EXPECT_LT(answer.kv.cached_tokens, answer.prompt_tokens);
-    if (!sent.options.policy) {
+    if (!sent.options.policy || answer.kv.gate.decision == engine::GateDecision::kClosed) {
       EXPECT_FALSE(answer.kv.lossy || answer.kv.restarted);
     }
     if (answer.kv.restarted || answer.kv.prefill == engine::Prefill::kStreamed) return;

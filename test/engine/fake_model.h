@@ -70,7 +70,7 @@ class FakeModel final : public model::Model {
     std::vector<std::pair<model::Token, bool>> rows;
     for (const model::Chunk& chunk : chunks) {
       segments.push_back({chunk.sequence, static_cast<std::uint32_t>(chunk.tokens.size()),
-                          chunk.answer, chunk.window_rows});
+                          chunk.answer, chunk.window_rows, chunk.gate_rows});
       for (model::Token token : chunk.tokens) rows.push_back({token, false});
     }
     if (Status status = cache_->begin(segments); !status.ok()) return status;

@@ -54,7 +54,7 @@ class HashModel final : public model::Model {
     tokens_.clear();
     for (const model::Chunk& chunk : chunks) {
       segments_.push_back({chunk.sequence, static_cast<std::uint32_t>(chunk.tokens.size()),
-                           chunk.answer, chunk.window_rows});
+                           chunk.answer, chunk.window_rows, chunk.gate_rows});
       tokens_.insert(tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
     }
     seconds += 1 + static_cast<double>(tokens_.size()) / 8;

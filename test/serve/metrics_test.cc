@@ -77,6 +77,29 @@ TEST(Metrics, CountWhatWasAnswered) {
   EXPECT_EQ(sample(text, "quire:e2e_request_latency_seconds_sum"), 28);
 }
 
+TEST(Metrics, GatesShowWhatTheyDecidedAndWhereValuesLie) {
+  Metrics metrics;
+  engine::Answer answer = answer_of(engine::Finish::kStop, 5);
+  metrics.answered(answer, 9, false);
+  EXPECT_EQ(metrics.text({}, 0, false).find("quire:gate_decisions_total{"), std::string::npos);
+  answer.kv.gate = {.decision = engine::GateDecision::kClosed,
+                    .reason = "missed",
+                    .calibration = engine::GateCalibration{.mode = engine::GateMode::kZ},
+                    .value = 0.03,
+                    .score = -1.2,
+                    .seconds = 0.004};
+  metrics.answered(answer, 9, false);
+  answer.kv.gate.calibration->mode = engine::GateMode::kRaw;
+  metrics.answered(answer, 9, false);
+  const std::string text = metrics.text({}, 0, false);
+  EXPECT_EQ(sample(text, "quire:gate_decisions_total{decision=\"closed\",reason=\"missed\"}"), 2);
+  EXPECT_EQ(sample(text, "quire:gate_value_bucket{le=\"0.02\"}"), 0);
+  EXPECT_EQ(sample(text, "quire:gate_value_bucket{le=\"0.05\"}"), 2);
+  EXPECT_EQ(sample(text, "quire:gate_score_count"), 1) << "raw values have no score of their own";
+  EXPECT_EQ(sample(text, "quire:gate_score_bucket{le=\"-1\"}"), 1);
+  EXPECT_EQ(sample(text, "quire:gate_time_seconds_count"), 2);
+}
+
 TEST(Metrics, EveryLineIsASampleOfItsFamily) {
   Metrics metrics;
   metrics.answered(answer_of(engine::Finish::kStop, 5), 50, false);

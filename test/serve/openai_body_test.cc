@@ -81,6 +81,18 @@ TEST(OpenAiBody, EveryFieldReachesTheEngine) {
   EXPECT_EQ(body.request.on_overflow, engine::Overflow::kStream);
 }
 
+TEST(OpenAiBody, AGateIsTheRequestsAndWhatItJudgesByTheServers) {
+  for (const auto& [name, rule] :
+       {std::pair("open", engine::GateRule::kOpen), std::pair("closed", engine::GateRule::kClosed),
+        std::pair("auto", engine::GateRule::kAuto)}) {
+    Body body{.endpoint = Endpoint::kCompletions};
+    body.request.options.gate.calibration.threshold = 0.5;
+    ASSERT_TRUE(read_body({{"prompt", "x"}, {"kv", {{"gate", name}}}}, body).ok());
+    EXPECT_EQ(body.request.options.gate.rule, rule);
+    EXPECT_EQ(body.request.options.gate.calibration.threshold, 0.5);
+  }
+}
+
 TEST(OpenAiBody, AChatsFields) {
   const Body body =
       read({{"messages",
@@ -198,7 +210,8 @@ TEST(OpenAiBody, ARefusalNamesItsField) {
       {"kv", {{"mode", "exact"}, {"policy", "h2o"}}, "kv.mode: \"exact\" drops nothing"},
       {"kv", {{"mode", "lossy"}}, "kv.mode: \"lossy\" needs a policy"},
       {"kv", {{"mode", "some"}}, "kv.mode: \"some\" is none of exact, lossy"},
-      {"kv", {{"gate", "auto"}}, "kv.gate: \"auto\" is not supported"},
+      {"kv", {{"gate", "shut"}}, "kv.gate: \"shut\" is none of auto, open, closed"},
+      {"kv", {{"gate", 1}}, "kv.gate: 1 is not a string"},
       {"kv", {{"first_token", "strict"}}, "kv.first_token: \"strict\" is not supported"},
       {"kv", {{"keep", "9 lives"}}, "kv.keep: "},
       {"kv",

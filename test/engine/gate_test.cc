@@ -1,0 +1,251 @@
+// Goal: a gate decides once for each prompt, by its rows alone; closed, nothing of the prompt is
+// ever dropped, and open, the policy does what it does without a gate.
+// Method: decisions by hand; answers that are hashes of attention (hash_model.h), so that a token
+//   dropped or kept by mistake is another answer.
+
+#include "engine/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/hash_bench.h"
+#include "engine/sha256.h"
+
+namespace quire::engine {
+namespace {
+
+using test::Bench;
+using test::prompt_of;
+using test::Tokens;
+
+// The model has one head, whose D is always 0.
+GateOptions judged(double threshold, Statistic statistic = Statistic::kRowVariation) {
+  return {.rule = GateRule::kAuto, .calibration = {.statistic = statistic, .threshold = threshold}};
+}
+constexpr double kAnything = -1, kNothing = 1e9;
+
+Request lossy(Bench& bench, const Tokens& prompt, std::uint32_t max_tokens, GateOptions gate,
+              Keep keep = {Keep::Unit::kPercent, 30}) {
+  Request request = bench.request(prompt, max_tokens);
+  request.options.policy = *make_policy("h2o:sinks=2,recent=6");
+  request.options.keep = keep;
+  request.options.gate = gate;
+  return request;
+}
+
+Answer ask(Bench& bench, Request request) {
+  const RequestId id = bench.submit(std::move(request));
+  bench.engine->run_until_idle();
+  return bench.answers.at(id);
+}
+
+Answer asked(const Tokens& prompt, std::uint32_t max_tokens, GateOptions gate,
+             Keep keep = {Keep::Unit::kPercent, 30}) {
+  Bench bench;
+  return ask(bench, lossy(bench, prompt, max_tokens, gate, keep));
+}
+
+Tokens exact(const Tokens& prompt, std::uint32_t max_tokens) {
+  Bench bench;
+  return ask(bench, bench.request(prompt, max_tokens)).tokens;
+}
+
+TEST(GateDecision, IsOnTheSafeSideOfTheThreshold) {
+  GateCalibration by;
+  EXPECT_EQ(by.threshold, 0.07);
+  EXPECT_TRUE(gate_opens(by, 0.07));
+  EXPECT_FALSE(gate_opens(by, 0.0699));
+  by.statistic = Statistic::kLogMaxMean;
+  EXPECT_TRUE(gate_opens(by, 0.07)) << "small values are safe";
+  EXPECT_FALSE(gate_opens(by, 0.0701));
+  by = {.mode = GateMode::kZ, .threshold = -0.69, .mean = 0.1, .deviation = 0.02};
+  EXPECT_NEAR(gate_score(by, 0.14), 2, 1e-12);
+  EXPECT_TRUE(gate_opens(by, 0.087));
+  EXPECT_FALSE(gate_opens(by, 0.086));
+  by.statistic = Statistic::kLogMaxMean;
+  EXPECT_NEAR(gate_score(by, 0.14), -2, 1e-12);
+  EXPECT_TRUE(gate_opens(by, 0.113));
+  EXPECT_FALSE(gate_opens(by, 0.114));
+}
+
+TEST(GateDecision, ARaisedThresholdNeverOpens) {
+  for (const GateMode mode : {GateMode::kRaw, GateMode::kZ, GateMode::kLabelled}) {
+    GateCalibration by{.mode = mode, .mean = 0.2, .deviation = 0.3};
+    for (double value = -1; value <= 1; value += 0.125) {
+      bool before = true;
+      for (by.threshold = -5; by.threshold <= 5; by.threshold += 0.125) {
+        const bool open = gate_opens(by, value);
+        EXPECT_LE(open, before) << value << " at " << by.threshold;
+        before = open;
+      }
+    }
+  }
+}
+
+TEST(Gate, ClosedAnswersAsTheFullCacheAndOpenAsThePolicy) {
+  const Tokens prompt = prompt_of(150);
+  const Tokens full = exact(prompt, 60);
+  const Answer plain = asked(prompt, 60, {});
+  EXPECT_NE(plain.tokens, full);
+  EXPECT_EQ(plain.kv.gate.decision, GateDecision::kSkipped);
+  EXPECT_EQ(plain.kv.gate.reason, kNoGate);
+
+  const Answer open = asked(prompt, 60, judged(kAnything));
+  EXPECT_EQ(open.tokens, plain.tokens);
+  EXPECT_EQ(open.kv.gate.decision, GateDecision::kOpen);
+  EXPECT_EQ(open.kv.gate.reason, "passed");
+  EXPECT_EQ(open.kv.entries_dropped, plain.kv.entries_dropped);
+  EXPECT_GT(open.kv.gate.value, 0);
+  EXPECT_EQ(open.kv.gate.calibration->threshold, kAnything);
+
+  const Answer missed = asked(prompt, 60, judged(kNothing));
+  EXPECT_EQ(missed.kv.gate.reason, "missed");
+  EXPECT_EQ(missed.kv.gate.value, open.kv.gate.value);
+  const Answer closed = asked(prompt, 60, {.rule = GateRule::kClosed});
+  EXPECT_EQ(closed.kv.gate.reason, "configured");
+  EXPECT_FALSE(closed.kv.gate.calibration);
+  for (const Answer& answer : {missed, closed}) {
+    EXPECT_EQ(answer.tokens, full);
+    EXPECT_EQ(answer.kv.gate.decision, GateDecision::kClosed);
+    EXPECT_FALSE(answer.kv.lossy);
+    EXPECT_EQ(answer.kv.entries_dropped, 0u);
+    EXPECT_EQ(answer.kv.policy, "h2o:sinks=2,recent=6");
+  }
+  // The threshold itself is open, as D >= tau is.
+  const double value = open.kv.gate.value;
+  EXPECT_EQ(asked(prompt, 5, judged(value)).kv.gate.decision, GateDecision::kOpen);
+  EXPECT_EQ(asked(prompt, 5, judged(std::nextafter(value, 9.0))).kv.gate.decision,
+            GateDecision::kClosed);
+}
+
+TEST(Gate, TheValueIsOfThePromptAlone) {
+  const Tokens prompt = prompt_of(150, 3);
+  const double value = asked(prompt, 5, judged(kAnything)).kv.gate.value;
+  // Other policies, keeps, chunks.
+  Bench bench;
+  Request other = lossy(bench, prompt, 5, judged(kNothing), {Keep::Unit::kTokens, 20});
+  other.options.policy = *make_policy("snapkv:window=16,sinks=2,recent=4");
+  other.options.chunk = 7;
+  EXPECT_EQ(ask(bench, other).kv.gate.value, value);
+  // In a batch, some of whom are preempted.
+  EngineOptions options;
+  options.reserve_tokens = 8;
+  Bench crowd(std::move(options), std::size_t{256} << 10);
+  std::map<RequestId, Tokens> expected;
+  std::vector<RequestId> same;
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    same.push_back(crowd.submit(lossy(crowd, prompt, 90, judged(kNothing))));
+    const Tokens neighbour = prompt_of(60, 10 + i);
+    expected[crowd.submit(lossy(crowd, neighbour, 90, judged(kNothing)))] = exact(neighbour, 90);
+  }
+  crowd.engine->run_until_idle();
+  EXPECT_GT(crowd.engine->stats().preemptions, 0u);
+  const Tokens full = exact(prompt, 90);
+  for (const RequestId id : same) {
+    EXPECT_EQ(crowd.answers.at(id).kv.gate.value, value);
+    EXPECT_EQ(crowd.answers.at(id).tokens, full) << "closed, whoever made way";
+  }
+  for (const auto& [id, tokens] : expected) EXPECT_EQ(crowd.answers.at(id).tokens, tokens);
+  EXPECT_EQ(crowd.engine->stats().restarts, 0u);
+  EXPECT_EQ(crowd.cache->stats().sequences, 0u);
+}
+
+TEST(Gate, AHitLeavesTheRowsToCompute) {
+  const Tokens prompt = prompt_of(150, 3);
+  const double value = asked(prompt, 5, judged(kAnything)).kv.gate.value;
+  Bench bench({}, std::size_t{1} << 20, 64, {.hash = sha256, .identity = "hash"});
+  ask(bench, bench.request(prompt, 5));
+  Request request = lossy(bench, prompt, 20, judged(kNothing));
+  request.options.policy = *make_policy("knorm:sinks=2,recent=6");
+  const Answer answer = ask(bench, request);
+  EXPECT_EQ(answer.kv.cached_tokens, 150u - kGateRows);
+  EXPECT_EQ(answer.kv.gate.value, value);
+  EXPECT_EQ(answer.tokens, exact(prompt, 20));
+}
+
+TEST(Gate, SaysWhyThereWasNothingToJudge) {
+  const auto gate_of = [](const Answer& answer) {
+    return std::pair(answer.kv.gate.decision, answer.kv.gate.reason);
+  };
+  using Is = std::pair<GateDecision, std::string>;
+  const Tokens prompt = prompt_of(150);
+  // T < W, and no entry between sinks and last rows: nothing is dropped.
+  for (const std::uint32_t length : {20u, 36u}) {
+    const Answer answer = asked(prompt_of(length), 40, judged(kAnything));
+    EXPECT_EQ(gate_of(answer), Is(GateDecision::kClosed, "short")) << length;
+    EXPECT_EQ(answer.tokens, exact(prompt_of(length), 40));
+  }
+  EXPECT_EQ(gate_of(asked(prompt, 40, judged(kNothing), {Keep::Unit::kTokens, 190})),
+            Is(GateDecision::kSkipped, "fits"));
+  EXPECT_EQ(gate_of(asked(prompt, 40, judged(kNothing), {Keep::Unit::kTokens, 189})),
+            Is(GateDecision::kClosed, "missed"));
+  Bench bench;
+  Request exact_one = bench.request(prompt, 5);
+  exact_one.options.gate = judged(kNothing);
+  EXPECT_EQ(gate_of(ask(bench, exact_one)), Is(GateDecision::kSkipped, "no policy"));
+
+  Bench small({}, std::size_t{128} << 10);
+  Request streamed = lossy(small, prompt_of(4 * small.cache->tokens_that_fit()), 10,
+                           judged(kNothing), {Keep::Unit::kPool, 0});
+  streamed.on_overflow = Overflow::kStream;
+  const Answer answer = ask(small, streamed);
+  EXPECT_EQ(answer.tokens.size(), 10u) << answer.error.message();
+  EXPECT_EQ(gate_of(answer), Is(GateDecision::kSkipped, "streamed"));
+  EXPECT_TRUE(answer.kv.lossy);
+}
+
+// Whoever may be closed is let in with its whole prompt; what does not fit then is refused, not
+// cut.
+TEST(Gate, ClosedAndWithoutRoomIsRefused) {
+  Bench bench({}, std::size_t{128} << 10);
+  Needs needs = make_policy("h2o")->needs;
+  needs.gate_rows = kGateRows;
+  const std::uint32_t capacity = bench.cache->tokens_that_fit(needs);
+  const Tokens prompt = prompt_of(capacity - 20);
+  const Answer open = ask(bench, lossy(bench, prompt, 60, judged(kAnything)));
+  EXPECT_EQ(open.tokens.size(), 60u) << open.error.message();
+  const Answer closed = ask(bench, lossy(bench, prompt, 60, judged(kNothing)));
+  EXPECT_EQ(closed.finish, Finish::kError);
+  EXPECT_EQ(closed.error.code(), Code::kOutOfMemory);
+  EXPECT_TRUE(closed.error.message().starts_with("gate: it keeps this prompt whole (missed)"))
+      << closed.error.message();
+  EXPECT_NE(closed.error.message().find("a budget of "), std::string::npos);
+  EXPECT_EQ(closed.kv.entries_dropped, 0u);
+  EXPECT_TRUE(closed.tokens.empty());
+  EXPECT_EQ(ask(bench, lossy(bench, prompt, 15, judged(kNothing))).tokens, exact(prompt, 15));
+  // What needs no statistic is refused at once.
+  const Result<RequestId> refused =
+      bench.engine->submit(lossy(bench, prompt, 600, {.rule = GateRule::kClosed}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kOutOfMemory);
+  EXPECT_TRUE(refused.status().message().ends_with("with an open gate, less"));
+  EXPECT_EQ(bench.cache->stats().sequences, 0u);
+}
+
+TEST(Gate, EveryPromptOfASessionIsJudged) {
+  Bench bench;
+  const auto session = [&](GateOptions gate) {
+    GenerateOptions options = lossy(bench, {1}, 20, gate).options;
+    options.chunk = 64;
+    return *Session::open(bench.model, *bench.cache, options);
+  };
+  const Tokens first = prompt_of(120), second = prompt_of(80, 5), brief = prompt_of(9, 7);
+  const auto closed = session(judged(kNothing)), full = session({.rule = GateRule::kClosed});
+  const auto open = session(judged(kAnything)), plain = session({});
+  for (const Tokens& prompt : {first, second, brief}) {
+    const Answer kept = *closed->answer(prompt), dropped = *open->answer(prompt);
+    EXPECT_EQ(kept.tokens, full->answer(prompt)->tokens);
+    EXPECT_EQ(kept.kv.entries_dropped, 0u);
+    bench.cache->check_invariants();
+    const bool is_brief = prompt.size() < kGateRows;
+    EXPECT_EQ(dropped.kv.gate.reason, is_brief ? "short" : "passed");
+    const Answer cut = *plain->answer(prompt);
+    if (is_brief) continue;
+    EXPECT_EQ(dropped.tokens, cut.tokens);
+    EXPECT_GT(dropped.kv.entries_dropped, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace quire::engine
