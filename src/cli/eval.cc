@@ -13,6 +13,9 @@ Command add_eval(CLI::App& app) {
   CLI::App* tasks = app.add_subcommand(
       "tasks", "What reviews take from answers: lookups, needles, quotes, questions of a file");
   const Command run_tasks = add_eval_tasks(*tasks);
+  CLI::App* gate = app.add_subcommand(
+      "gate", "What gates prevent: each statistic beside random, an oracle, and no gate");
+  const Command run_gate = add_eval_gate(*gate);
   CLI::App* vtoken =
       app.add_subcommand("vtoken", "Blocks that repacking frees, beside an independent count");
   const Command run_vtoken = add_eval_vtoken(*vtoken);
@@ -22,6 +25,7 @@ Command add_eval(CLI::App& app) {
   return [=] {
     if (policies->parsed()) return run_policies();
     if (tasks->parsed()) return run_tasks();
+    if (gate->parsed()) return run_gate();
     return paged->parsed() ? run_paged() : run_vtoken();
   };
 }

@@ -1,0 +1,42 @@
+#include "eval/gate_eval.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire::eval {
+
+void arrange_gates(GateEvalOptions& options) {
+  PoliciesOptions& quality = options.quality;
+  quality.equal = Equal::kTokens;
+  quality.blocks = {16};
+  quality.aware = true;
+  quality.second = false;
+  quality.oracle = false;
+  quality.statistics = true;
+}
+
+Result<GateReport> evaluate_gates(model::Model& model, const CacheOptions& like,
+                                  const GateEvalOptions& options) {
+  const PoliciesOptions& quality = options.quality;
+  if (std::ranges::any_of(quality.tasks, continues)) {
+    return Status(Code::kInvalidArgument,
+                  "tasks: prose and drift ask nothing that a gate prevents");
+  }
+  std::vector<Task> made = quality.tasks;
+  std::erase(made, Task::kData);
+  const Result<std::vector<LabelledValues>> calibration =
+      calibration_values(model, like, made, options.calibration_prompts,
+                         {.tokens = quality.inputs.tokens,
+                          .filler = quality.text,
+                          .cancel = quality.cancel,
+                          .on_progress = quality.on_progress});
+  if (!calibration.ok()) return calibration.status();
+  Result<PoliciesReport> measured = evaluate_policies(model, like, quality);
+  if (!measured.ok()) return measured.status();
+  GateReport report{.quality = *std::move(measured),
+                    .calibration_prompts = options.calibration_prompts};
+  report.gates = summarise_gates(*calibration, report.quality.results);
+  return report;
+}
+
+}  // namespace quire::eval

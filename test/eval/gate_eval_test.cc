@@ -1,0 +1,181 @@
+// Goal: an evaluation of gates selects between what was measured and the full cache, as each gate
+// decides from values and thresholds of other prompts, and says how well.
+// Method: documents written by hand, whose values name their class or nothing; a made-up model.
+
+#include "eval/gate_eval.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "engine/fake_model.h"
+#include "model/running.h"
+
+namespace quire::eval {
+namespace {
+
+constexpr QuestionScore kHarmed{.right = false, .full_right = true};
+constexpr QuestionScore kRight{.right = true, .full_right = true};
+constexpr QuestionScore kBeyond{.right = false, .full_right = false};
+
+// By page-d, where large values are safe, and log-max-mean, where small ones are; row-variation
+// knows nothing.
+GateValues values_of(double safe) {
+  return {safe, 1, -safe};
+}
+
+LabelledValues labelled(Task task, double safe) {
+  return {.task = task, .values = values_of(safe)};
+}
+
+InputResult document(Task task, double safe, std::vector<QuestionScore> scores) {
+  ArmResult full{.arm = {kFull, 1}}, arm{.arm = {"snapkv", 0.25}};
+  arm.bytes = 25;
+  for (std::size_t i = 0; i < scores.size(); ++i) full.aware.push_back(kRight);
+  InputResult input{.task = task, .full_bytes = 100, .document_values = values_of(safe)};
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    input.question_values.push_back(values_of(safe + 0.001 * static_cast<double>(i)));
+  }
+  arm.aware = std::move(scores);
+  input.arms = {full, arm};
+  return input;
+}
+
+const std::vector<LabelledValues> kCalibration = {
+    labelled(Task::kKeys, 0.1), labelled(Task::kKeys, 0.3), labelled(Task::kNeedle, 0.8),
+    labelled(Task::kChain, 1.0)};
+
+std::vector<InputResult> measured() {
+  return {document(Task::kKeys, 0.1, {kHarmed, kHarmed, kRight, kBeyond}),
+          document(Task::kKeys, 0.2, {kHarmed, kHarmed}),
+          document(Task::kNeedle, 0.9, {kRight, kRight}),
+          document(Task::kNeedle, 0.8, {kRight, kHarmed}), document(Task::kJson, 0.7, {kRight})};
+}
+
+const GatedArm& arm_of(const GateSummary& summary, const std::string& gate,
+                       std::optional<NeedClass> need) {
+  for (const GatedArm& arm : summary.arms) {
+    if (arm.gate == gate && arm.need == need) return arm;
+  }
+  ADD_FAILURE() << "no arm behind " << gate;
+  return summary.arms.front();
+}
+
+TEST(GateFit, IsHalfWayBetweenTheClasses) {
+  const GateFit fit = fit_gate(Statistic::kPageD, kCalibration);
+  EXPECT_DOUBLE_EQ(fit.labelled, (0.2 + 0.9) / 2);
+  EXPECT_DOUBLE_EQ(fit.mean, 0.55);
+  EXPECT_DOUBLE_EQ(fit_gate(Statistic::kPageD, kCalibration, Task::kChain).labelled, 0.5);
+  const GateFit without = fit_gate(Statistic::kPageD, kCalibration, Task::kKeys);
+  EXPECT_DOUBLE_EQ(without.labelled, 0.9) << "only dilution is left";
+  EXPECT_EQ(fit.calibration(engine::GateMode::kZ).threshold, engine::kGateZ);
+}
+
+TEST(GateSummary, GatesSelectBetweenArmAndFullCache) {
+  const GateSummary summary = summarise_gates(kCalibration, measured());
+  const auto harm = [&](const char* gate, std::optional<NeedClass> need) {
+    return arm_of(summary, gate, need).harm.value;
+  };
+  EXPECT_DOUBLE_EQ(harm("open", NeedClass::kCapacity), 4.0 / 5) << "of those the full cache has";
+  EXPECT_DOUBLE_EQ(harm("open", NeedClass::kDilution), 1.0 / 4);
+  EXPECT_DOUBLE_EQ(harm("open", {}), 5.0 / 10);
+  EXPECT_DOUBLE_EQ(arm_of(summary, "open", {}).bytes_share, 0.25);
+  EXPECT_EQ(harm("closed", {}), 0);
+  EXPECT_DOUBLE_EQ(arm_of(summary, "closed", {}).bytes_share, 1);
+  EXPECT_EQ(harm("oracle", {}), 0);
+  EXPECT_DOUBLE_EQ(arm_of(summary, "oracle", {}).open, 6.0 / 11);
+  for (const char* gate : {"page-d", "log-max-mean"}) {
+    EXPECT_EQ(harm(gate, NeedClass::kCapacity), 0) << gate;
+    EXPECT_EQ(arm_of(summary, gate, NeedClass::kCapacity).open, 0) << gate;
+    EXPECT_DOUBLE_EQ(harm(gate, NeedClass::kDilution), 1.0 / 4) << gate;
+    EXPECT_EQ(arm_of(summary, gate, NeedClass::kDilution).open, 1) << gate;
+    EXPECT_DOUBLE_EQ(arm_of(summary, gate, {}).open, 5.0 / 11) << gate;
+    EXPECT_DOUBLE_EQ(arm_of(summary, gate, {}).bytes_share, (5 * 0.25 + 6) / 11) << gate;
+    const std::string random = std::string("random as ") + gate;
+    EXPECT_DOUBLE_EQ(arm_of(summary, random, {}).open, 5.0 / 11);
+    EXPECT_DOUBLE_EQ(arm_of(summary, random, {}).harm.value, 5.0 / 11 * 0.5);
+    EXPECT_DOUBLE_EQ(arm_of(summary, random, NeedClass::kCapacity).harm.value, 5.0 / 11 * 0.8);
+  }
+}
+
+TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
+  const GateSummary summary = summarise_gates(kCalibration, measured());
+  ASSERT_EQ(summary.statistics.size(), 3u);
+  EXPECT_EQ(summary.statistics[0].auc.value, 1);
+  EXPECT_EQ(summary.statistics[1].auc.value, 0.5) << "equal values are worth half";
+  EXPECT_EQ(summary.statistics[2].auc.value, 1);
+  EXPECT_EQ(summary.statistics[0].same_document, 1);
+  ASSERT_EQ(summary.statistics[0].classes.size(), 3u);
+  const ClassValues& needle = summary.statistics[0].classes[0];
+  EXPECT_EQ(needle.task, Task::kNeedle);
+  EXPECT_EQ(needle.prompts, 4u);
+  EXPECT_EQ(needle.open, 1);
+  EXPECT_NEAR(needle.mean, 0.8505, 1e-9);
+  // Three of each statistic, in their order.
+  ASSERT_EQ(summary.checks.size(), 9u);
+  for (const std::size_t i : {0u, 1u, 6u, 7u}) EXPECT_TRUE(summary.checks[i].pass) << i;
+  EXPECT_FALSE(summary.checks[3].pass) << "row-variation is open or closed to all";
+  std::vector<InputResult> harmless = {document(Task::kKeys, 0.1, {kRight}),
+                                       document(Task::kNeedle, 0.9, {kRight})};
+  const GateSummary nothing = summarise_gates(kCalibration, harmless);
+  ASSERT_EQ(nothing.checks.size(), 1u);
+  EXPECT_FALSE(nothing.checks[0].pass);
+}
+
+TEST(GateEval, MeasuresOnceAndWritesItsPages) {
+  const test::TempFile weights("weights.bin"), log("gates.jsonl");
+  std::ofstream(weights.path()) << "weights";
+  GateEvalOptions options{.calibration_prompts = 2};
+  options.quality = {.model_path = weights.path(),
+                     .policies = {"snapkv:window=16"},
+                     .keeps = {0.25},
+                     .tasks = {Task::kKeys, Task::kNeedle},
+                     .seeds = 2,
+                     .inputs = {.tokens = 300, .needles = 2, .questions = 3},
+                     .text_name = "made up",
+                     .recent = 16,
+                     .log_path = log.path()};
+  for (int i = 0; i < 400; ++i) {
+    options.quality.text += "a hare met " + std::to_string(i * i % 97) + " hounds. ";
+  }
+  arrange_gates(options);
+  test::FakeModel model;
+  const auto run = [&] {
+    return evaluate_gates(model, {.layers = test::fake_attention()}, options);
+  };
+  const Result<GateReport> report = run();
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  const std::size_t steps = model.steps.size();
+  for (const InputResult& input : report->quality.results) {
+    ASSERT_TRUE(input.document_values);
+    EXPECT_EQ(input.question_values.size(), input.task == Task::kKeys ? 3u : 2u);
+  }
+  const Json object = json_of(*report);
+  EXPECT_EQ(object.at("quire_json"), 1);
+  EXPECT_EQ(object.at("statistics").size(), 3u);
+  std::set<std::string> gates;
+  for (const Json& arm : object.at("arms")) gates.insert(arm.at("gate").get<std::string>());
+  for (const char* gate :
+       {"open", "closed", "oracle", "page-d", "row-variation:z", "random as log-max-mean"}) {
+    EXPECT_TRUE(gates.contains(gate)) << gate;
+  }
+  // Again from the log: calibration alone is read anew.
+  const Result<GateReport> again = run();
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(json_of(*again).dump(), object.dump());
+  EXPECT_LT(model.steps.size() - steps, steps / 2);
+
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "quire-gate-eval";
+  ASSERT_TRUE(write_report(*report, folder.string()).ok());
+  for (const char* file : {"gate.md", "gate.csv", "plots/gate-snapkv_window_16.svg"}) {
+    EXPECT_GT(std::filesystem::file_size(folder / file), 200u) << file;
+  }
+  std::filesystem::remove_all(folder);
+  options.quality.tasks = {Task::kProse};
+  EXPECT_FALSE(run().ok());
+}
+
+}  // namespace
+}  // namespace quire::eval
