@@ -65,6 +65,12 @@ class Recorder final : public Cache {
   Status set_roles(SequenceId sequence, Position first, std::span<const Role> roles) override {
     return cache_.set_roles(sequence, first, roles);
   }
+  Result<double> measure(SequenceId sequence, Statistic statistic, const RunParts& run) override {
+    return cache_.measure(sequence, statistic, run);
+  }
+  Status keep_queries(SequenceId sequence, bool on) override {
+    return cache_.keep_queries(sequence, on);
+  }
   Status begin(std::span<const Segment> segments) override {
     rows = segments[0].rows;
     return cache_.begin(segments);
