@@ -1,7 +1,10 @@
 #include "model/chat.h"
 
+#include <algorithm>
+
 #include "llama.h"
 #include "model/chat_forms.h"
+#include "model/text_limit.h"
 
 namespace quire::model {
 namespace {
@@ -108,7 +111,14 @@ std::string content_text(const Json& message) {
   return text;
 }
 
+std::size_t text_bytes_most(const Model& model) {
+  const auto* loaded = dynamic_cast<const GgufModel*>(&model);
+  if (loaded == nullptr) return 0;
+  return std::max(std::size_t{1} << 20, loaded->text().longest_piece() * model.info().context);
+}
+
 std::vector<Token> prompt_tokens(const GgufModel& model, const std::string& text) {
+  if (text.size() > text_bytes_most(model)) return {};
   std::vector<Token> tokens = model.tokenize(text, true, true);
   const llama_vocab* vocab = model.vocab();
   const Token begin = llama_vocab_bos(vocab);

@@ -66,9 +66,11 @@ class AnswerReader {
 };
 
 struct ChatPrompt {
-  std::string text;           // as rendered, without a begin-of-text the tokenizer adds
-  std::vector<Token> tokens;  // of the text; begin-of-text once, where the model wants it
-  std::string grammar;        // for SamplerOptions::grammar and grammar_start
+  std::string text;  // as rendered, without a begin-of-text the tokenizer adds
+  // Of the text; begin-of-text once, where the model wants it.  Empty: the text is longer than any
+  // that the context can hold (model/text_limit.h).
+  std::vector<Token> tokens;
+  std::string grammar;  // for SamplerOptions::grammar and grammar_start
   GrammarStart grammar_start;
   std::vector<std::string> stops;  // ends of the answer besides the request's own
   std::vector<Token> shown;        // control tokens that belong to the answer's text

@@ -17,6 +17,7 @@ Result<std::unique_ptr<ChatTemplate>> open_jinja_form(const GgufModel& model,
                                                       const std::string& text);
 
 // Tokens of a rendered prompt: begin-of-text once, and no end-of-text that the tokenizer would add.
+// None of a text that is too long for the context whatever its tokens are.
 std::vector<Token> prompt_tokens(const GgufModel& model, const std::string& text);
 
 // What ChatRequest::messages says, checked: an array of objects whose fields have the kinds that

@@ -11,6 +11,7 @@
 #include "model/chat_forms.h"
 #include "model/chat_tools.h"
 #include "model/schema.h"
+#include "model/text_limit.h"
 
 namespace quire::model {
 namespace {
@@ -231,7 +232,8 @@ Result<ChatPrompt> JinjaForm::apply(const ChatRequest& request) const {
   });
   if (!status.ok()) return status;
   prompt.tokens = prompt_tokens(model_, prompt.text);
-  if (prompt.tokens.empty() && !prompt.text.empty()) {
+  const bool short_enough = prompt.text.size() <= text_bytes_most(model_);
+  if (prompt.tokens.empty() && !prompt.text.empty() && short_enough) {
     return Status(Code::kInvalidArgument, "messages: text that the tokenizer cannot split");
   }
   return prompt;

@@ -4,7 +4,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "model/gbnf_ways.h"
 #include "model/json_text.h"
 
 namespace quire::model {
@@ -37,9 +39,10 @@ class Parser {
     while (fault_.empty() && !end()) (void)rule();
     if (!fault_.empty()) return fault_;
     for (const std::string& name : names_) {
-      if (!defined_.contains(name)) return "rule '" + brief(name) + "' is not defined";
+      if (!rules_.contains(name)) return "rule '" + brief(name) + "' is not defined";
     }
-    return defined_.contains("root") ? "" : "there is no rule 'root'";
+    if (!rules_.contains("root")) return "there is no rule 'root'";
+    return fault_of_beginnings(rules_, limits_.ways);
   }
 
  private:
@@ -65,6 +68,7 @@ class Parser {
     const auto lines = std::ranges::count(text_.substr(0, std::min(at_, text_.size())), '\n');
     return refuse("line " + std::to_string(lines + 1) + ": " + why);
   }
+  void add(GbnfPart part) { alternatives_->back().push_back(std::move(part)); }
   std::uint64_t symbols() const { return names_.size() + made_; }
 
   void space(bool newlines) {
@@ -108,7 +112,10 @@ class Parser {
   const GbnfLimits& limits_;
   const std::function<bool(std::string_view)>& is_token_;
   std::size_t at_ = 0;
-  std::set<std::string> names_, defined_;
+  std::set<std::string> names_;
+  GbnfRules rules_;
+  std::string rule_;                                   // that is being read
+  std::vector<GbnfSequence>* alternatives_ = nullptr;  // of it, or of brackets in it
   std::uint64_t made_ = 0;  // rules that libllama makes for brackets and repetitions
   std::string fault_;
 };
@@ -119,7 +126,9 @@ bool Parser::rule() {
   space(false);
   if (!take("::=")) return wrong("::= is missing behind '" + brief(of) + "'");
   names_.insert(of);
-  defined_.insert(of);
+  rule_ = of;
+  alternatives_ = &rules_[of];
+  alternatives_->clear();  // the last of that name counts
   space(true);
   if (!alternates(0)) return false;
   if (!end() && peek() != '\r' && peek() != '\n') {
@@ -140,6 +149,7 @@ bool Parser::alternates(std::uint32_t depth) {
 
 bool Parser::sequence(std::uint32_t depth) {
   Item item;
+  alternatives_->emplace_back();
   while (!end()) {
     const std::size_t before = at_;
     if (!next(depth, item)) return false;
@@ -168,9 +178,10 @@ bool Parser::next(std::uint32_t depth, Item& item) {
   if (c == '<' || c == '!') return token(item);
   if (c == '(') return group(depth, item);
   if (is_word(c)) {
-    names_.insert(name());
+    add({.rule = *names_.insert(name()).first});
   } else if (c == '.') {
     ++at_;
+    add({});
   } else {
     item = before;
   }
@@ -205,6 +216,7 @@ bool Parser::literal(Item& item) {
     item.is = true;
   }
   ++at_;
+  if (item.is) add({});
   return true;
 }
 
@@ -221,6 +233,7 @@ bool Parser::letters(Item& item) {
     if (!character()) return false;
   }
   ++at_;
+  if (item.is) add({});
   return true;
 }
 
@@ -230,6 +243,7 @@ bool Parser::token(Item&) {
   const std::size_t close = text_.find('>', at_);
   if (peek() != '<' || close == std::string_view::npos) return wrong("a token is <text> or <[id]>");
   at_ = close + 1;
+  add({});
   const std::string_view whole = text_.substr(begin, at_ - begin);
   if (!whole.starts_with("<[")) {
     const bool known = !is_token_ || is_token_(whole);
@@ -249,7 +263,11 @@ bool Parser::group(std::uint32_t depth, Item& item) {
   space(true);
   const std::uint64_t before = symbols();
   ++made_;
+  const std::string inner = rule_ + "(" + std::to_string(rules_.size());  // nobody's own name
+  std::vector<GbnfSequence>* const outer = std::exchange(alternatives_, &rules_[inner]);
   if (!alternates(depth + 1)) return false;
+  alternatives_ = outer;
+  add({.rule = inner});
   if (!take(")")) return wrong("( without its )");
   item.rules = std::max<std::uint64_t>(1, symbols() - before);
   return true;
@@ -290,6 +308,9 @@ bool Parser::repeat(std::uint64_t least, std::optional<std::uint64_t> most, Item
   made_ += optional;
   item.rules *= times;
   item.is = least > 0 || optional > 0;
+  GbnfPart& part = alternatives_->back().back();
+  part.least *= least;
+  part.most = part.most && most ? std::optional(*part.most * *most) : std::nullopt;
   item.counted = false;
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -81,7 +82,11 @@ Result<std::unique_ptr<Text>> Text::load(const GgufFile& file, std::string chat_
 Text::Text(llama_model* model, std::string chat_template)
     : model_(model),
       chat_template_(std::move(chat_template)),
-      vocab_(llama_model_get_vocab(model)) {}
+      vocab_(llama_model_get_vocab(model)) {
+  for (std::uint32_t id = 0; id < vocabulary(); ++id) {
+    longest_piece_ = std::max(longest_piece_, piece(static_cast<Token>(id), true).size());
+  }
+}
 
 std::uint32_t Text::vocabulary() const {
   return static_cast<std::uint32_t>(llama_vocab_n_tokens(vocab_));

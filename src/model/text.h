@@ -26,6 +26,7 @@ class Text {
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
   std::string piece(Token token, bool special) const;
   bool is_end(Token token) const;
+  std::size_t longest_piece() const { return longest_piece_; }  // bytes of a token, at most
 
   // Of ModelOptions, or empty.
   const std::string& chat_template() const { return chat_template_; }
@@ -38,6 +39,7 @@ class Text {
   llama_model_ptr model_;
   const std::string chat_template_;
   const llama_vocab* vocab_;
+  std::size_t longest_piece_ = 1;
 };
 
 // Refuses tokenizer keys that libllama would meet with an assertion.

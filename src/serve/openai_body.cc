@@ -2,8 +2,10 @@
 
 #include "serve/openai_body.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "model/text_limit.h"
 #include "serve/grammar.h"
 #include "serve/openai_parts.h"
 
@@ -277,11 +279,22 @@ Status as_refusal(const Status& status) {
   return {Code::kInvalidArgument, status.message()};
 }
 
+// What need not be read to know that the context does not hold it.
+Status check_length(const model::Model& model, const std::string& text, const char* field,
+                    Body& body) {
+  const std::size_t most = model::text_bytes_most(model), context = model.info().context;
+  if (most == 0 || text.size() <= most) return {};
+  body.tokens_least = std::max(text.size() / (most / context), context + 1);
+  return refuse_field(field, std::to_string(text.size()) + " bytes are over the " +
+                                 std::to_string(context) + " tokens of the context");
+}
+
 Status render_chat(const model::Model& model, Body& body) {
   const Result<const model::ChatTemplate*> form = model::chat_template_of(model);
   if (!form.ok()) return refuse_field("messages", form.status().message());
   Result<model::ChatPrompt> prompt = (*form)->apply(body.chat);
   if (!prompt.ok()) return as_refusal(prompt.status());
+  if (Status s = check_length(model, prompt->text, "messages", body); !s.ok()) return s;
   body.request.prompt = std::move(prompt->tokens);
   if (!prompt->grammar.empty()) {
     sampler(body).grammar = std::move(prompt->grammar);
@@ -308,6 +321,7 @@ Status render(const model::Model& model, Body& body) {
     if (!grammar.ok()) return refuse_field("response_format", grammar.status().message());
     sampler(body).grammar = *std::move(grammar);
   }
+  if (Status s = check_length(model, body.prompt, "prompt", body); !s.ok()) return s;
   body.request.prompt =
       body.prompt_tokens.empty() ? model.tokenize(body.prompt, true, true) : body.prompt_tokens;
   return {};

@@ -24,6 +24,8 @@ struct Body {
   model::ChatRequest chat{};
   std::string prompt{};                       // of completions
   std::vector<model::Token> prompt_tokens{};  // likewise, when given as tokens
+  // Of a prompt too long to be read: it has at least so many tokens, more than the context.
+  std::size_t tokens_least = 0;
   engine::Request request{};  // its initial options are the defaults of what the body leaves out
   bool max_tokens_given = false, grammar_given = false;
   std::uint32_t answers = 1;  // n
@@ -48,7 +50,8 @@ std::vector<const char*> body_fields();
 Status read_body(const Json& object, Body& body);
 
 // The prompt as tokens, in body.request, with the grammar of the answer.  kInvalidArgument, also
-// for what the model's template has no form for: "FIELD: why".
+// for what the model's template has no form for, and for texts that are too long for the context
+// whatever their tokens are (body.tokens_least): "FIELD: why".
 Status render(const model::Model& model, Body& body);
 
 }  // namespace quire::serve

@@ -90,11 +90,12 @@ Understood understand(const Facts& facts, const model::Model& model, Endpoint en
   Body body{.endpoint = endpoint};
   body.request.options = facts.defaults;
   if (Status status = read_body(*object, body); !status.ok()) return refuse(refusal_reply(status));
-  if (Status status = render(model, body); !status.ok()) return refuse(refusal_reply(status));
+  const Status rendered = render(model, body);
+  if (!rendered.ok() && body.tokens_least == 0) return refuse(refusal_reply(rendered));
 
   body.request.salt.insert(0, tenant);
 
-  const std::size_t prompt = body.request.prompt.size();
+  const std::size_t prompt = std::max(body.request.prompt.size(), body.tokens_least);
   std::uint32_t& answer = body.request.options.max_tokens;
   if (!body.max_tokens_given) answer = default_answer(facts, body, prompt);
   if (prompt + answer > facts.context) return refuse(too_long(facts, body, prompt, answer));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/utf8.h"
+#include "model/text_limit.h"
 #include "serve/json_out.h"
 #include "serve/openai_parts.h"
 
@@ -179,6 +180,12 @@ Reply slots_reply(const Facts& facts, const std::vector<Slot>& slots) {
 Reply tokenize_reply(const Facts& facts, const model::Model& model, std::string_view body) {
   const Result<ToTokenize> asked = read_tokenize(facts, model, body);
   if (!asked.ok()) return refusal_reply(asked.status());
+  const std::size_t most = model::text_bytes_most(model);
+  if (most > 0 && asked->text.size() > most) {
+    return refusal_reply(refuse_field("content", std::to_string(asked->text.size()) +
+                                                     " bytes are over the limit of " +
+                                                     std::to_string(most)));
+  }
   const std::vector<model::Token> tokens =
       model.tokenize(asked->text, asked->add_special, asked->parse_special);
   json list = json::array();

@@ -68,6 +68,49 @@ TEST(Gbnf, FaultsNameTheLine) {
   }
 }
 
+// `rules` rules, each of which begins with the next one, twice.
+std::string doubled(int rules, const std::string& form, const std::string& last) {
+  std::string text = "root ::= a0\n";
+  for (int i = 0; i < rules; ++i) {
+    std::string rule = "a" + std::to_string(i) + " ::= " + form + "\n";
+    for (std::size_t at = 0; (at = rule.find('@')) != std::string::npos;) {
+      rule.replace(at, 1, "a" + std::to_string(i + 1));
+    }
+    text += rule;
+  }
+  return text + "a" + std::to_string(rules) + " ::= " + last;
+}
+
+// libllama walks through each way, some of them before it can say no.
+TEST(Gbnf, RulesThatBeginInTooManyWaysAreRefused) {
+  const std::string why = "grammar: rule 'a0' can begin in too many ways";
+  for (const char* const form :
+       {"@ | @", "@ \"x\" | @ \"y\"", "(@ | @) \"x\"", "@? @", "@{2} | @{3}"}) {
+    for (const char* const last : {"\"z\"", "\"z\" | \"\"", "[a-z]*", ""}) {
+      EXPECT_EQ(fault(doubled(40, form, last)), why) << form << " " << last;
+      EXPECT_EQ(fault(doubled(2, form, last)), "") << form << " " << last;
+    }
+  }
+  EXPECT_EQ(fault("root ::= \"x\" (a0 | a0)\n" + doubled(12, "@ | @", "\"z\"").substr(12)),
+            "grammar: rule 'root' can begin in too many ways");
+  EXPECT_EQ(fault(doubled(500, "@ \"x\"", "\"z\"")), "") << "deep is not wide";
+}
+
+// libllama finds those alone that begin with themselves at once, or behind a rule with an empty
+// alternative of its own.
+TEST(Gbnf, RulesThatBeginWithThemselvesAreRefused) {
+  const std::string why = "grammar: rule 'r' begins with itself";
+  for (const std::string text :
+       {"r ::= r \"a\" | \"b\"", "r ::= e r \"a\" | \"b\"\ne ::= f\nf ::= \"\" | \"c\"",
+        "r ::= (\"c\"?)? [x]* r \"a\" | \"b\"", "r ::= s\ns ::= \"x\"{0} (r)"}) {
+    EXPECT_EQ(fault("root ::= \"x\" r\n" + text), why) << text;
+  }
+  for (const std::string text : {"r ::= \"a\" r | \"b\"", "r ::= \"a\"+ r | \"\"",
+                                 "r ::= e \"a\" r | \"b\"\ne ::= f\nf ::= \"\" | \"c\""}) {
+    EXPECT_EQ(fault("root ::= \"x\" r\n" + text), "") << text;
+  }
+}
+
 // What libllama's parser writes to stderr of a grammar.
 std::string said_by_libllama(const std::string& text) {
   silence_libraries();

@@ -298,5 +298,19 @@ TEST_F(SchemaTest, ASamplerThatFindsNoTokenIsStuck) {
   }
 }
 
+// Each letter can be read in eight ways, which go on in different ones: 8^40 of them.
+TEST_F(SchemaTest, AGrammarOfTooManyWaysEndsItsAnswer) {
+  std::string grammar = "root ::= s\ns ::= \"0\"";
+  for (char end = 'a'; end <= 'h'; ++end) grammar += std::string(" | [^n] s \"") + end + "\"";
+  auto sampler = model::Sampler::create(*model_, {.temperature = 0, .grammar = grammar});
+  ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+  std::vector<float> logits(model_->info().vocabulary, 0);
+  logits[3 + 'x'] = 1;
+  int tokens = 0;
+  while (tokens < 40 && !(*sampler)->stuck()) tokens += (*sampler)->sample(logits) == 3 + 'x';
+  EXPECT_TRUE((*sampler)->stuck());
+  EXPECT_GT(tokens, 2);
+}
+
 }  // namespace
 }  // namespace quire

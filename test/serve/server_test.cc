@@ -257,6 +257,18 @@ TEST_F(ServerTest, WhatDoesNotFitSaysByHowMuch) {
   EXPECT_EQ(error["n_ctx"], 512);
   EXPECT_EQ(error["param"], "prompt");
 
+  // Of a text that the context cannot hold whatever its tokens are, none are made.
+  const std::string endless(std::size_t{5} << 20, 'q');
+  for (const HttpReply& refused : {client.post("/v1/completions", completion(endless, 1)),
+                                   client.post("/v1/chat/completions", chat(endless, 1))}) {
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_EQ(refused.json()["error"]["code"], "context_length_exceeded") << refused.body;
+    EXPECT_GT(refused.json()["error"]["n_prompt_tokens"], 512);
+  }
+  const HttpReply uncounted = client.post("/tokenize", {{"content", endless}});
+  EXPECT_EQ(uncounted.status, 400);
+  EXPECT_EQ(uncounted.json()["error"]["param"], "content") << uncounted.body;
+
   auto small = Cache::open(
       {.layers = model_->info().attention, .budget_bytes = std::size_t{384} << 10, .max_rows = 64});
   ASSERT_TRUE(small.ok());
