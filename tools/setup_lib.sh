@@ -98,3 +98,18 @@ with_progress() {
   need_space .deps 50
   fail_step "$* (all of its output: $log)"
 }
+
+# environment FOLDER REQUIREMENTS MIB: a Python environment with exactly what a file pins.
+environment() {
+  local folder=$1 wanted=$2 stamp
+  stamp=$({ cat "$wanted"; python3 --version; } | sha256sum | cut -d' ' -f1)
+  [[ $(cat "$folder/stamp" 2>/dev/null) == "$stamp" ]] && return
+  note "installing $(grep -m1 -oE '^[a-z][^ ]+' "$wanted") into $folder"
+  need_space .deps "$3"
+  # An environment cannot be moved: its stamp, written last, says that it is complete.
+  rm -rf "$folder"
+  quietly "$folder.log" python3 -m venv "$folder"
+  quietly "$folder.log" "$folder/bin/python" -m pip install --disable-pip-version-check \
+    --no-input --only-binary :all: --require-hashes -r "$wanted"
+  echo "$stamp" >"$folder/stamp"
+}

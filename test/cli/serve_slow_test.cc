@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/program.h"
+#include "cli/server_program.h"
 #include "model/chat.h"
-#include "model/real_model.h"
-#include "serve/http_client.h"
 
 namespace quire {
 namespace {
@@ -22,35 +21,13 @@ using test::contains;
 using test::Events;
 using test::HttpClient;
 using test::HttpReply;
-using test::Program;
-
-// The port of its first line on stderr.
-std::uint16_t port_of(const Program& program) {
-  const std::string before = "at http://127.0.0.1:";
-  while (!program.has_ended()) {
-    const std::string said = test::read_file(test::folder().file("stderr"));
-    const std::size_t at = said.find(before);
-    if (at != std::string::npos && said.find('\n', at) != std::string::npos) {
-      return static_cast<std::uint16_t>(std::stoul(said.substr(at + before.size())));
-    }
-    sched_yield();
-  }
-  ADD_FAILURE() << test::read_file(test::folder().file("stderr"));
-  return 0;
-}
-
-std::size_t rss_bytes(const Program& program) {
-  const std::string status = program.proc("status");
-  return std::stoul(status.substr(status.find("VmRSS:") + 6)) * 1024;
-}
+using test::ServerProgram;
 
 TEST(ServeProgram, AnswersOnARealModelAndGoesDown) {
   const std::string path = test::real_model(test::kSmolLm);
   QUIRE_NEED(path);
-  Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads",
-                   std::to_string(test::test_threads()), "--deterministic", "--temp", "0",
-                   "--metrics-alias", "vllm"});
-  const std::uint16_t port = port_of(program);
+  ServerProgram program(path, {"--budget", "256MiB", "--metrics-alias", "vllm"});
+  const std::uint16_t port = program.port();
   ASSERT_NE(port, 0);
   HttpClient client(port);
   const json ask = {{"messages",
@@ -94,19 +71,19 @@ TEST(ServeProgram, AnswersOnARealModelAndGoesDown) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-  const std::size_t before = rss_bytes(program);
+  const std::size_t before = program.rss_bytes();
   std::vector<std::unique_ptr<HttpClient>> idle;
   for (int i = 0; i < 1000; ++i) {
     idle.push_back(std::make_unique<HttpClient>(port));
     EXPECT_EQ(idle.back()->get("/health").status, 200);
   }
-  const std::size_t more = rss_bytes(program) - std::min(before, rss_bytes(program));
+  const std::size_t now = program.rss_bytes(), more = now - std::min(before, now);
+  std::printf("1000 idle connections: %zu KiB\n", more >> 10);
   testing::Test::RecordProperty("idle_1000_rss_bytes", std::to_string(more));
   EXPECT_LT(more, std::size_t{64} << 20);
   EXPECT_EQ(test::sample(client.get("/metrics").body, "quire:http_connections"), 1001);
 
-  program.interrupt();
-  const test::Ran& ran = program.finish();
+  const test::Ran& ran = program.stop();
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_TRUE(contains(ran.err, "POST /v1/chat/completions 200")) << ran.err;
   EXPECT_FALSE(contains(ran.err, "France")) << "no text of anybody's in the log";
@@ -149,11 +126,9 @@ TEST(ServeProgram, ToolsAndSchemasOnRealModels) {
   const std::string path = test::real_model(test::kQwenCoder);
   QUIRE_NEED(path);
   if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
-  const std::string threads = std::to_string(test::test_threads());
   const json ask = weather();
-  Program program({"serve", "-m", path, "--port", "0", "--budget", "256MiB", "--threads", threads,
-                   "--deterministic", "--temp", "0"});
-  HttpClient client(port_of(program));
+  ServerProgram program(path, {"--budget", "256MiB"});
+  HttpClient client(program.port());
   for (const json& choose :
        {json("required"), json({{"type", "function"}, {"function", {{"name", "get_weather"}}}})}) {
     json one = ask;
@@ -184,24 +159,20 @@ TEST(ServeProgram, ToolsAndSchemasOnRealModels) {
   const bool called = automatic["message"].contains("tool_calls");
   EXPECT_EQ(automatic["finish_reason"], called ? "tool_calls" : "stop") << automatic;
   check_schema(client);
-  program.interrupt();
-  EXPECT_EQ(program.finish().status, 0);
+  EXPECT_EQ(program.stop().status, 0);
 }
 
 TEST(ServeProgram, ATemplateWithoutToolsRefusesThemAndTakesSchemas) {
   const std::string path = test::real_model(test::kSmolLm);
   QUIRE_NEED(path);
   if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
-  const std::string threads = std::to_string(test::test_threads());
-  Program program({"serve", "-m", path, "--port", "0", "--budget", "64MiB", "--threads", threads,
-                   "--deterministic", "--temp", "0"});
-  HttpClient client(port_of(program));
+  ServerProgram program(path, {"--budget", "64MiB"});
+  HttpClient client(program.port());
   const HttpReply refused = client.post("/v1/chat/completions", weather());
   EXPECT_EQ(refused.status, 400) << "its template shows no tools";
   EXPECT_EQ(refused.json()["error"]["param"], "tools") << refused.body;
   check_schema(client);
-  program.interrupt();
-  EXPECT_EQ(program.finish().status, 0);
+  EXPECT_EQ(program.stop().status, 0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -106,6 +107,8 @@ class HttpClient {
       : file_(socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_buffer > 0) {
       setsockopt(file_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+      const int segment = 536;  // else the sender's buffer becomes one of many times 64 KiB
+      setsockopt(file_, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
     }
     const timeval patience{.tv_sec = 120, .tv_usec = 0};  // then a test fails instead of hanging
     setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));

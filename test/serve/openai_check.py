@@ -3,8 +3,10 @@
 Method: starts the built program on a model and uses the client as its documentation does: chat, stream,
 usage, several answers, logprobs, JSON, schemas, tools, errors, a cancelled stream.
 
-    python3 -m venv /tmp/openai && /tmp/openai/bin/pip install -r test/serve/openai_check.txt
-    /tmp/openai/bin/python test/serve/openai_check.py MODEL.gguf [build/quire]
+    tools/setup clients
+    .deps/openai/bin/python test/serve/openai_check.py MODEL.gguf [build/quire [FLAGS OF SERVE]]
+
+Among the slow tests: test/cli/serve_client_slow_test.cc.
 """
 import json
 import re
@@ -16,13 +18,17 @@ import openai
 import pydantic
 
 
-class City(pydantic.BaseModel):
-    city: str
-    people: int
+class City(pydantic.BaseModel):  # bounded: a weak model fills what it may
+    city: str = pydantic.Field(max_length=20)
+    people: int = pydantic.Field(ge=0, le=100_000_000)
 
 
 class Weather(pydantic.BaseModel):
     city: str
+
+
+class Stop(pydantic.BaseModel):
+    """Ends the conversation."""
 
 
 ASK = [{"role": "system", "content": "Be brief."},
@@ -36,9 +42,9 @@ def check(name: str, good: bool, said=""):
         failed.append(name)
 
 
-def start(model: str, program: str):
+def start(model: str, program: str, flags):
     server = subprocess.Popen([program, "serve", "-m", model, "--port", "0", "--temp", "0",
-                               "--budget", "128MiB", "-q"], stderr=subprocess.PIPE, text=True)
+                               "--budget", "128MiB", "-q", *flags], stderr=subprocess.PIPE, text=True)
     for line in server.stderr:
         if found := re.search(r"at (http://\S+)", line):
             return server, found[1]
@@ -60,7 +66,10 @@ def check_chats(client):
         stream_options={"include_usage": True}))
     said = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
     check("stream", said == text, (said, text))
-    check("stream usage", chunks[-1].usage == whole.usage and not chunks[-1].choices, chunks[-1])
+    usage = chunks[-1].usage  # of the same tokens; more of them were cached by now
+    check("stream usage", not chunks[-1].choices and
+          (usage.prompt_tokens, usage.completion_tokens) ==
+          (whole.usage.prompt_tokens, whole.usage.completion_tokens), chunks[-1])
     check("role comes with the first text", chunks[0].choices[0].delta.role == "assistant" and
           bool(chunks[0].choices[0].delta.content), chunks[0])
     plain = list(client.chat.completions.create(model="any", messages=ASK, max_tokens=4, stream=True))
@@ -80,6 +89,11 @@ def check_options(client):
     check("logprobs", 0 < len(content) <= 5 and all(
         t.logprob <= 0 and len(t.top_logprobs) == 2 and bytes(t.bytes).decode() == t.token
         for t in content), content)
+    chunks = client.chat.completions.create(model="any", messages=ASK, max_tokens=5, logprobs=True,
+                                            top_logprobs=2, stream=True)
+    pieces = [t for c in chunks if c.choices and c.choices[0].logprobs
+              for t in c.choices[0].logprobs.content]
+    check("logprobs streamed", pieces == content, pieces)
     text = client.completions.create(model="any", prompt="Once upon a time", max_tokens=12, logprobs=1)
     check("completions", text.usage.completion_tokens <= 12 and len(text.choices[0].logprobs.tokens) ==
           text.usage.completion_tokens, text)
@@ -112,6 +126,12 @@ def check_schema(client):
     check("json_schema by the package's parse()", isinstance(parsed.choices[0].message.parsed, City), parsed)
 
 
+# What one call is, whatever brought it.
+def is_weather(name: str, arguments: str) -> bool:
+    found = json.loads(arguments)
+    return name == "Weather" and list(found) == ["city"] and isinstance(found["city"], str)
+
+
 def check_tools(client):
     tools = [openai.pydantic_function_tool(Weather, description="The weather of a city, now")]
     options = {"model": "any", "max_tokens": 200, "tools": tools, "messages": [
@@ -120,35 +140,62 @@ def check_tools(client):
         whole = client.chat.completions.create(**options)
     except openai.BadRequestError as error:  # the template of this model shows no tools
         return check("tools are refused by name", error.param == "tools", error)
+    check("tools, auto", whole.choices[0].finish_reason in ("tool_calls", "stop"), whole)
     named = client.chat.completions.create(
         tool_choice={"type": "function", "function": {"name": "Weather"}}, **options).choices[0]
     call = named.message.tool_calls[0]
-    check("a named tool", named.finish_reason == "tool_calls" and call.function.name == "Weather" and
-          isinstance(json.loads(call.function.arguments)["city"], str), named)
-    check("tools, auto", whole.choices[0].finish_reason in ("tool_calls", "stop"), whole)
-    print(f"       auto said: {whole.choices[0].message.model_dump(exclude_none=True)}")
-    ids, name, arguments, finish = [], "", "", None
-    for chunk in client.chat.completions.create(stream=True, tool_choice="required",
-                                                parallel_tool_calls=False, **options):
-        finish = chunk.choices[0].finish_reason or finish
-        for piece in chunk.choices[0].delta.tool_calls or []:
-            ids += [piece.id] if piece.id else []
-            name += piece.function.name or ""
-            arguments += piece.function.arguments or ""
-    check("tools streamed", len(ids) == 1 and name == "Weather" and "city" in json.loads(arguments) and
-          finish == "tool_calls", (ids, name, arguments, finish))
-    with client.chat.completions.stream(tool_choice="required", parallel_tool_calls=False,
-                                        **options) as stream:
-        for _ in stream:
-            pass
-        final = stream.get_final_completion().choices[0].message
-    check("tools by the package's stream()", isinstance(
-        final.tool_calls[0].function.parsed_arguments, Weather), final)
+    check("a named tool", named.finish_reason == "tool_calls" and bool(call.id) and
+          is_weather(call.function.name, call.function.arguments), named)
+    check_tools_streamed(client, {**options, "tool_choice": "required", "parallel_tool_calls": False})
+    check_choices_of_tools(client, options)
     options["messages"] += [named.message, {
         "role": "tool", "tool_call_id": call.id, "content": "sunny, 21 degrees"}]
     after = client.chat.completions.create(tool_choice="none", **options).choices[0]
     check("after the tool's answer", bool(after.message.content) and not after.message.tool_calls, after)
     print(f"       it said: {after.message.content!r}")
+
+
+def check_tools_streamed(client, options):
+    ids, name, arguments, finish = [], "", "", None
+    for chunk in client.chat.completions.create(stream=True, **options):
+        finish = chunk.choices[0].finish_reason or finish
+        for piece in chunk.choices[0].delta.tool_calls or []:
+            ids += [piece.id] if piece.id else []
+            name += piece.function.name or ""
+            arguments += piece.function.arguments or ""
+    check("tools streamed", len(ids) == 1 and is_weather(name, arguments) and finish == "tool_calls",
+          (ids, name, arguments, finish))
+    with client.chat.completions.stream(**options) as stream:
+        events = [event.type for event in stream]
+        final = stream.get_final_completion().choices[0].message
+    check("tools by the package's stream()", "tool_calls.function.arguments.done" in events and isinstance(
+        final.tool_calls[0].function.parsed_arguments, Weather), (events, final))
+    parsed = client.chat.completions.parse(**options).choices[0].message
+    check("tools by the package's parse()", isinstance(
+        parsed.tool_calls[0].function.parsed_arguments, Weather), parsed)
+
+
+def check_choices_of_tools(client, options):
+    none = client.chat.completions.create(tool_choice="none", **options).choices[0]
+    check("tools, none", none.finish_reason != "tool_calls" and not none.message.tool_calls, none)
+    two = {**options, "tools": options["tools"] + [openai.pydantic_function_tool(Stop)]}
+    other = client.chat.completions.create(
+        tool_choice={"type": "function", "function": {"name": "Stop"}}, **two).choices[0].message
+    check("the other of two tools", [(c.function.name, json.loads(c.function.arguments))
+                                     for c in other.tool_calls][0] == ("Stop", {}), other)
+    loose = {"type": "function", "function": {"name": "Weather", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}}}}
+    called = client.chat.completions.create(
+        tool_choice="required", **{**options, "tools": [loose]}).choices[0]
+    check("a tool that is not strict", called.finish_reason == "length" or all(
+        isinstance(json.loads(c.function.arguments), dict) for c in called.message.tool_calls), called)
+    for wrong in ({"type": "function"}, {"type": "function", "function": {"name": "a b"}},
+                  {"type": "custom", "custom": {"name": "x"}}):
+        try:
+            client.chat.completions.create(**{**options, "tools": [wrong]})
+            check("a wrong tool", False, wrong)
+        except openai.BadRequestError as error:
+            check("a wrong tool", (error.param or "").startswith("tools"), error)
 
 
 def check_errors(client):
@@ -164,7 +211,7 @@ def check_errors(client):
             response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": {"not": {}}}})
     refused("a choice of no tools", openai.BadRequestError, "tool_choice", tool_choice="required")
     try:
-        client.completions.create(model="any", prompt="word " * 20000)
+        client.completions.create(model="any", prompt="word " * 40000)
         check("a prompt too long", False, "no error")
     except openai.BadRequestError as error:
         check("a prompt too long", error.code == "context_length_exceeded" and
@@ -182,9 +229,9 @@ def check_errors(client):
 
 def main() -> int:
     model, program = sys.argv[1], (sys.argv + ["build/quire"])[2]
-    server, url = start(model, program)
+    server, url = start(model, program, sys.argv[3:])
     try:
-        client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=300)
+        client = openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=900)
         check_chats(client)
         check_options(client)
         check_schema(client)
@@ -192,7 +239,7 @@ def main() -> int:
         check_errors(client)
     finally:
         server.send_signal(signal.SIGTERM)
-    check("goes down", server.wait(60) == 0, server.returncode)
+    check("goes down", server.wait(300) == 0, server.returncode)
     print(f"openai {openai.__version__}: {len(failed)} failed")
     return bool(failed)
 

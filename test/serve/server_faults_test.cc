@@ -6,9 +6,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,6 +59,13 @@ class Gate {
   std::condition_variable changed_;
   bool open_ = true, held_ = false;
 };
+
+// Of this process, clients and server: what it has now.
+std::size_t rss_bytes() {
+  std::size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
 
 serve::ServerOptions greedy(serve::ServerOptions options = {}) {
   options.defaults.make_sampler =
@@ -169,12 +180,16 @@ TEST_F(ServerFaults, HundredsOfStreamsWaitAndEachIsAnswered) {
   EXPECT_FALSE(text.empty());
 
   gate_.set(false);
+  const std::size_t before = rss_bytes();
   std::vector<std::unique_ptr<HttpClient>> streams;
   for (std::size_t i = 0; i < kStreams; ++i) {
     streams.push_back(std::make_unique<HttpClient>(served.port()));
     streams.back()->send_bytes(ask(6, true));
   }
   wait_for_slots(kStreams);
+  const std::size_t now = rss_bytes(), more = now - std::min(now, before);
+  std::printf("%zu streams that wait: %zu KiB\n", kStreams, more >> 10);
+  EXPECT_LT(more, kStreams * (std::size_t{128} << 10)) << "of both ends";
   EXPECT_EQ(first.get("/health").status, 200) << "who asks something else is answered meanwhile";
   for (std::size_t i = 0; i < kStreams; i += 4) streams[i]->leave();
   served.wait_for("quire:client_disconnects_total", kStreams / 4);

@@ -80,6 +80,20 @@ class SetupTest(unittest.TestCase):
         self.assertIn("CMAKE_PREFIX_PATH has no llama.cpp", done.stderr)
         self.assertIn("building llama.cpp", done.stderr)
 
+    # --- the packages of clients ---
+
+    def test_without_a_client_the_setup_goes_on(self):
+        (self.tree / "test" / "serve").mkdir(parents=True)
+        wanted = self.tree / "test" / "serve" / "openai_check.txt"
+        self.add_wheel("openai", "__init__.py", b"")
+        wheel = (self.packages / "openai-1.0-py3-none-any.whl").read_bytes()
+        for content, there in ((b"another", False), (wheel, True)):
+            wanted.write_text(f"openai==1.0 --hash=sha256:{hashlib.sha256(content).hexdigest()}\n")
+            done = self.run_in_tree("tools/setup", "clients")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("going on without the openai package" in done.stderr, not there, done.stderr)
+            self.assertEqual((self.tree / ".deps" / "openai" / "stamp").exists(), there)
+
     # --- files that are not the pinned ones ---
 
     def test_a_source_with_another_hash_stops_the_setup(self):
