@@ -18,9 +18,9 @@ import openai
 import pydantic
 
 
-class City(pydantic.BaseModel):
-    city: str
-    people: int
+class City(pydantic.BaseModel):  # bounded: a weak model fills what it may
+    city: str = pydantic.Field(max_length=20)
+    people: int = pydantic.Field(ge=0, le=100_000_000)
 
 
 class Weather(pydantic.BaseModel):
