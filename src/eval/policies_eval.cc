@@ -219,7 +219,8 @@ Result<InputResult> Evaluation::examine(const Job& job, const Examination::Progr
                      .equal = options_.equal,
                      .entries_of = options_.inputs.tokens,
                      .recent = options_.recent,
-                     .labels = options_.labels});
+                     .labels = options_.labels,
+                     .statistics = options_.statistics});
   return examiner.examine(job.task, job.seed, maker_.make(job.task, job.seed), options_.cancel,
                           on_progress);
 }

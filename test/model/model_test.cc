@@ -6,10 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
+#include <thread>
 
 #include "model/running.h"
 #include "support/tiny_model.h"
@@ -163,6 +166,31 @@ TEST_F(ModelTest, NothingIsCreatedOnceWarm) {
   EXPECT_LE(warm, 24u);
   soak(40);
   EXPECT_EQ(running.model->graphs(), warm);
+}
+
+TEST_F(ModelTest, PartsRunOnceEachOnItsThreadsAndMeasureThere) {
+  const auto running = open({}, true, 3);
+  std::atomic<int> ran[3] = {};
+  std::vector<std::thread::id> by(3);
+  const PartWork work = [&](std::uint32_t part, std::uint32_t parts) {
+    ASSERT_EQ(parts, 3u);
+    ++ran[part];
+    by[part] = std::this_thread::get_id();
+  };
+  for (int i = 0; i < 5; ++i) running.model->run_parts(work);
+  for (const std::atomic<int>& count : ran) EXPECT_EQ(count, 5);
+  EXPECT_EQ(std::set(by.begin(), by.end()).size(), 3u);
+
+  const SequenceId id = running.start({.gate_rows = kGateRows});
+  const Tokens tokens = count_up(100);
+  const model::Chunk chunk{.sequence = id, .tokens = tokens, .gate_rows = 100};
+  ASSERT_TRUE(running.model->forward({&chunk, 1}, {}).ok());
+  for (const StatisticInfo& info : kStatistics) {
+    const Result<double> together = running.cache->measure(
+        id, info.statistic, [&](const PartWork& parts) { running.model->run_parts(parts); });
+    ASSERT_TRUE(together.ok()) << together.status().message();
+    EXPECT_EQ(*together, *running.cache->measure(id, info.statistic)) << info.name;
+  }
 }
 
 TEST_F(ModelTest, RefusalsChangeNothing) {
