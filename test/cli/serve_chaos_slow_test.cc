@@ -194,7 +194,7 @@ TEST_P(Chaos, BombsAreRefused) {
   for (WildRequest& bomb : test::form_bombs()) bombs.push_back(std::move(bomb));
   std::size_t after_first = 0;
   beside([&] {
-    for (int round = 0; round < 3; ++round) {
+    for (int round = 0; round < 5; ++round) {
       for (const WildRequest& bomb : bombs) {
         HttpClient client(port());
         const HttpReply reply = client.ask("POST", bomb.path, bomb.body);
@@ -206,8 +206,11 @@ TEST_P(Chaos, BombsAreRefused) {
     }
   });
   const std::size_t after = server_->rss_bytes();
-  std::printf("memory after a round %zu MiB, after three %zu\n", after_first >> 20, after >> 20);
-  EXPECT_LT(after, after_first + (std::size_t{32} << 20)) << "bombs leave nothing";
+  std::printf("memory after a round %zu MiB, after five %zu\n", after_first >> 20, after >> 20);
+  std::size_t weight = 0;
+  for (const WildRequest& bomb : bombs) weight += bomb.body.size();
+  // The pool goes on filling with what the bystander makes; four rounds that stayed would be more.
+  EXPECT_LT(after, after_first + kBudget + 2 * weight) << "bombs leave nothing";
 }
 
 TEST_P(Chaos, BytesThatAreNoText) {
