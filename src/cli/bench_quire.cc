@@ -18,6 +18,12 @@ using model::Token;
 constexpr std::uint32_t kWarmSteps = 2;
 constexpr std::size_t kRepackBytes = std::size_t{1} << 20;  // after reviews of an answer
 
+// Of a row that keeps less.
+engine::GenerateOptions reviews_of(const BenchRow& row, const std::optional<Policy>& policy) {
+  return {.policy = policy,
+          .keep = {.unit = engine::Keep::Unit::kTokens, .amount = static_cast<double>(row.keep)}};
+}
+
 class QuireArm final : public Arm {
  public:
   QuireArm(Engine& engine, std::optional<Policy> policy, std::uint32_t chunk)
@@ -113,11 +119,7 @@ Status QuireArm::prepare(const BenchRow& row, const OnTokens& on_tokens) {
   if (!reads_on) {
     if (Status status = drop(bases_); !status.ok()) return status;
     reviewer_.reset();
-    if (row.keep > 0) {
-      const engine::Keep keep{.unit = engine::Keep::Unit::kTokens,
-                              .amount = static_cast<double>(row.keep)};
-      reviewer_.emplace(cache_, policy_, keep, 0);
-    }
+    if (row.keep > 0) reviewer_.emplace(cache_, reviews_of(row, policy_));
     for (depth_ = 0; bases_.size() < row.batch && row.depth > 0;) {
       const Result<SequenceId> base = cache_.start(reviewer_ ? reviewer_->needs() : Needs{});
       if (!base.ok()) return base.status();
@@ -225,9 +227,7 @@ Result<std::unique_ptr<Arm>> quire_arm(Engine& engine, const BenchOptions& optio
   engine.cache = *std::move(opened);  // nothing refers to the old one any more
   for (const BenchRow& row : options.rows) {
     if (row.keep == 0) continue;
-    const engine::Keep keep{.unit = engine::Keep::Unit::kTokens,
-                            .amount = static_cast<double>(row.keep)};
-    const Status status = engine::Reviewer(*engine.cache, policy, keep, 0).check();
+    const Status status = engine::Reviewer(*engine.cache, reviews_of(row, policy)).check();
     if (!status.ok()) return Status(status.code(), row.name() + ": " + status.message());
   }
   return std::unique_ptr<Arm>(

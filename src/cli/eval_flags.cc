@@ -1,7 +1,6 @@
 #include "cli/eval_flags.h"
 
-#include "cli/eval_session.h"
-#include "cli/flags.h"
+#include "cli/eval_texts.h"
 #include "engine/budget.h"
 #include "eval/arms.h"
 #include "quire/policy.h"
@@ -77,6 +76,41 @@ std::string task_names() {
       names += (names.empty() ? "" : ", ") + std::string(info.name);
   }
   return names;
+}
+
+void add_text_flag(CLI::App& app, InputFlags& flags) {
+  app.add_option("--text", flags.text,
+                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
+      ->type_name("FILE");
+}
+
+void add_resource_flags(CLI::App& app, InputFlags& flags) {
+  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
+             "Threads; 0: the machine's cores");
+  app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
+      ->type_name("SIZE")
+      ->check(check_bytes);
+}
+
+void add_result_flags(CLI::App& app, InputFlags& flags, const std::string& log,
+                      const std::string& csv, const std::string& report) {
+  app.add_option("-o,--log", flags.log, log)->type_name("LOG.jsonl");
+  app.add_flag("--json", flags.json, "One JSON object instead of a table");
+  app.add_option("--csv", flags.csv, csv)->type_name("FILE");
+  app.add_option("--report", flags.report, report)->type_name("DIR");
+}
+
+Status apply(const InputFlags& flags, eval::PoliciesOptions& options) {
+  options.model_path = flags.engine.model;
+  options.log_path = flags.log;
+  if (!flags.engine.budget.empty()) {
+    options.budget_bytes = *engine::parse_bytes(flags.engine.budget);
+  }
+  Result<EvalText> text = read_eval_text(flags.text);
+  if (!text.ok()) return text.status();
+  options.text = std::move(text->text);
+  options.text_name = std::move(text->name);
+  return {};
 }
 
 int eval_stopped(const Status& status, bool json, const std::string& log) {

@@ -6,23 +6,17 @@
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
 #include "cli/eval_flags.h"
-#include "cli/eval_session.h"
-#include "cli/eval_texts.h"
-#include "cli/flags.h"
-#include "engine/budget.h"
 #include "eval/gate_eval.h"
 #include "eval/prose_tasks.h"
 
 namespace quire::cli {
 namespace {
 
-struct GateEvalFlags {
-  EngineFlags engine;
+struct GateEvalFlags : InputFlags {
   std::string policies = "snapkv,snapkv-ahead,h2o", keep = "6.25%,12.5%,25%,50%";
   std::string tasks = "keys,single,needle,chain,dictionary,json,lines";
-  std::string text, csv, report, log;
   std::uint32_t seeds = 16, tokens = 900, questions = 12, calibration = 20, recent = 32;
-  bool quick = false, json = false;
+  bool quick = false;
 };
 
 void add_flags(CLI::App& app, GateEvalFlags& flags) {
@@ -49,21 +43,12 @@ void add_flags(CLI::App& app, GateEvalFlags& flags) {
   add_number(app, "--tokens", flags.tokens, 128u, 1u << 20, "Tokens of a document");
   add_number(app, "--questions", flags.questions, 1u, 256u, "Questions of a document, at most");
   add_number(app, "--recent", flags.recent, 0u, 4096u, "Newest entries that every arm keeps");
-  app.add_option("--text", flags.text,
-                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
-      ->type_name("FILE");
+  add_text_flag(app, flags);
   app.add_flag("--quick", flags.quick, "Three documents of four tasks, two shares: minutes");
-  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
-             "Threads; 0: the machine's cores");
-  app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
-      ->type_name("SIZE")
-      ->check(check_bytes);
-  app.add_option("-o,--log", flags.log,
-                 "Results of finished documents; given again, they are not measured again")
-      ->type_name("LOG.jsonl");
-  app.add_flag("--json", flags.json, "One JSON object instead of a table");
-  app.add_option("--csv", flags.csv, "Also a line per arm and class")->type_name("FILE");
-  app.add_option("--report", flags.report, "Also a page with plots")->type_name("DIR");
+  add_resource_flags(app, flags);
+  add_result_flags(app, flags,
+                   "Results of finished documents; given again, they are not measured again",
+                   "Also a line per arm and class");
 }
 
 // --quick stands for what was not given.
@@ -80,37 +65,25 @@ void settle(const CLI::App& app, GateEvalFlags& flags) {
 }
 
 Result<eval::GateEvalOptions> options_of(const GateEvalFlags& flags) {
-  eval::GateEvalOptions options{.quality = {.model_path = flags.engine.model,
-                                            .policies = policies_of(flags.policies),
+  eval::GateEvalOptions options{.quality = {.policies = policies_of(flags.policies),
                                             .keeps = shares_of(flags.keep),
                                             .tasks = tasks_of(flags.tasks),
                                             .seeds = flags.seeds,
-                                            .recent = flags.recent,
-                                            .log_path = flags.log},
+                                            .recent = flags.recent},
                                 .calibration_prompts = flags.calibration};
   eval::PoliciesOptions& quality = options.quality;
   quality.inputs = {.tokens = flags.tokens,
                     .needles = std::min(flags.questions, eval::kNeedlesMost),
                     .questions = flags.questions};
-  if (!flags.engine.budget.empty()) {
-    quality.budget_bytes = *engine::parse_bytes(flags.engine.budget);
-  }
-  Result<EvalText> text = read_eval_text(flags.text);
-  if (!text.ok()) return text.status();
-  quality.text = std::move(text->text);
-  quality.text_name = std::move(text->name);
+  if (Status status = apply(flags, quality); !status.ok()) return status;
   eval::arrange_gates(options);
   return options;
 }
 
 int eval_gate(const GateEvalFlags& flags) {
-  return run_eval(
-      flags, options_of(flags),
-      [](eval::GateEvalOptions& options, ProgressLine& progress, const std::atomic<bool>* cancel) {
-        show_progress(options.quality, progress, cancel);
-      },
-      eval::evaluate_gates,
-      [&](const Status& status) { return eval_stopped(status, flags.json, flags.log); });
+  return run_input_eval(
+      flags, options_of(flags), [](auto& options) -> auto& { return options.quality; },
+      eval::evaluate_gates);
 }
 
 }  // namespace

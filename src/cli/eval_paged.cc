@@ -6,42 +6,32 @@
 
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
-#include "cli/eval_session.h"
-#include "cli/eval_texts.h"
-#include "cli/flags.h"
-#include "cli/terminal.h"
+#include "cli/eval_flags.h"
 #include "eval/paged_eval.h"
 
 namespace quire::cli {
 namespace {
 
-struct PagedFlags {
-  EngineFlags engine;
-  std::string text, csv, report, log;
+struct PagedFlags : InputFlags {
   std::uint32_t seeds = 3, tokens = 4608;
-  bool quick = false, full = false, json = false;
+  bool quick = false, full = false;
 };
 
 void add_paged_flags(CLI::App& app, PagedFlags& flags) {
   add_model_flag(app, flags.engine)->required();
   add_number(app, "--seeds", flags.seeds, 1u, 10000u, "Documents of each task");
   add_number(app, "--tokens", flags.tokens, 512u, 1u << 20, "Tokens of a document");
-  app.add_option("--text", flags.text,
-                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
-      ->type_name("FILE");
+  add_text_flag(app, flags);
   app.add_flag("--quick", flags.quick,
                "2 documents of 768 tokens, one budget, blocks of 16: under a minute, small model");
   app.add_flag("--full", flags.full,
                "Every form of the score, five budgets, longer continuations, more rounds");
   add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
              "Threads; 0: the machine's cores");
-  app.add_option("-o,--log", flags.log,
-                 "Results of finished inputs, and of speed in LOG.jsonl.rates; given again, they "
-                 "are not\nmeasured again")
-      ->type_name("LOG.jsonl");
-  app.add_flag("--json", flags.json, "One JSON object instead of a table");
-  app.add_option("--csv", flags.csv, "Also a line per cell and measure")->type_name("FILE");
-  app.add_option("--report", flags.report, "Also a page with plots")->type_name("DIR");
+  add_result_flags(app, flags,
+                   "Results of finished inputs, and of speed in LOG.jsonl.rates; given again, they "
+                   "are not\nmeasured again",
+                   "Also a line per cell and measure");
 }
 
 // --quick stands for numbers that were not given.
@@ -82,12 +72,8 @@ eval::PagedOptions sizes_of(const PagedFlags& flags) {
 
 Result<eval::PagedOptions> options_of(const PagedFlags& flags) {
   eval::PagedOptions options = sizes_of(flags);
-  options.quality.model_path = flags.engine.model;
-  options.quality.log_path = flags.log;
-  Result<EvalText> text = read_eval_text(flags.text);
-  if (!text.ok()) return text.status();
-  options.capacity.text = options.quality.text = std::move(text->text);
-  options.quality.text_name = std::move(text->name);
+  if (Status status = apply(flags, options.quality); !status.ok()) return status;
+  options.capacity.text = options.quality.text;
   if (Status status = eval::arrange(options); !status.ok()) return status;
   return options;
 }

@@ -7,10 +7,6 @@
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
 #include "cli/eval_flags.h"
-#include "cli/eval_session.h"
-#include "cli/eval_texts.h"
-#include "cli/flags.h"
-#include "engine/generate.h"
 #include "eval/policies_eval.h"
 
 namespace quire::cli {
@@ -20,12 +16,10 @@ namespace {
 // model.
 constexpr const char* kQuickPolicies = "h2o,knorm,snapkv";
 
-struct PoliciesFlags {
-  EngineFlags engine;
+struct PoliciesFlags : InputFlags {
   std::string policies = "all", keep = "50%,25%,12.5%", block = "16", tasks = "prose,needle,json";
-  std::string text, csv, report, log;
   std::uint32_t seeds = 4, tokens = 1024, continuation = 128;
-  bool quick = false, json = false, blind_only = false;
+  bool quick = false, blind_only = false;
 };
 
 std::string check_block(const std::string& list) {
@@ -59,24 +53,15 @@ void add_policies_flags(CLI::App& app, PoliciesFlags& flags) {
   add_number(app, "--seeds", flags.seeds, 1u, 10000u, "Documents of each task");
   add_number(app, "--tokens", flags.tokens, 128u, 1u << 20, "Tokens of a document");
   add_number(app, "--continuation", flags.continuation, 2u, 1u << 16, "Tokens of prose after it");
-  app.add_option("--text", flags.text,
-                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
-      ->type_name("FILE");
+  add_text_flag(app, flags);
   app.add_flag("--blind-only", flags.blind_only,
                "Leave out the reviews that come after the question");
   app.add_flag("--quick", flags.quick,
                "2 documents of 512 tokens, one share, few policies: under a minute, small model");
-  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
-             "Threads; 0: the machine's cores");
-  app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
-      ->type_name("SIZE")
-      ->check(check_bytes);
-  app.add_option("-o,--log", flags.log,
-                 "Results of finished inputs; given again, they are not measured again")
-      ->type_name("LOG.jsonl");
-  app.add_flag("--json", flags.json, "One JSON object instead of a table");
-  app.add_option("--csv", flags.csv, "Also a line per cell and measure")->type_name("FILE");
-  app.add_option("--report", flags.report, "Also a page with plots")->type_name("DIR");
+  add_resource_flags(app, flags);
+  add_result_flags(app, flags,
+                   "Results of finished inputs; given again, they are not measured again",
+                   "Also a line per cell and measure");
 }
 
 // --quick stands for numbers that were not given.
@@ -91,33 +76,25 @@ void settle(const CLI::App& app, PoliciesFlags& flags) {
 }
 
 Result<eval::PoliciesOptions> options_of(const PoliciesFlags& flags) {
-  eval::PoliciesOptions options{.model_path = flags.engine.model,
-                                .policies = policies_of(flags.policies),
+  eval::PoliciesOptions options{.policies = policies_of(flags.policies),
                                 .keeps = shares_of(flags.keep),
                                 .tasks = tasks_of(flags.tasks),
                                 .seeds = flags.seeds,
-                                .aware = !flags.blind_only,
-                                .log_path = flags.log};
+                                .aware = !flags.blind_only};
   options.inputs.tokens = flags.tokens;
   options.inputs.continuation = flags.continuation;
   if (flags.quick) options.inputs.questions = 4;
   for (const std::string& piece : split_list(flags.block)) {
     options.blocks.push_back(static_cast<std::uint32_t>(std::stoul(piece)));
   }
-  if (!flags.engine.budget.empty()) {
-    options.budget_bytes = *engine::parse_bytes(flags.engine.budget);
-  }
-  Result<EvalText> text = read_eval_text(flags.text);
-  if (!text.ok()) return text.status();
-  options.text = std::move(text->text);
-  options.text_name = std::move(text->name);
+  if (Status status = apply(flags, options); !status.ok()) return status;
   return options;
 }
 
 int eval_policies(const PoliciesFlags& flags) {
-  return run_eval(
-      flags, options_of(flags), show_progress<eval::PoliciesOptions>, eval::evaluate_policies,
-      [&](const Status& status) { return eval_stopped(status, flags.json, flags.log); });
+  return run_input_eval(
+      flags, options_of(flags), [](auto& options) -> auto& { return options; },
+      eval::evaluate_policies);
 }
 
 }  // namespace

@@ -10,24 +10,18 @@
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
 #include "cli/eval_flags.h"
-#include "cli/eval_session.h"
-#include "cli/eval_texts.h"
-#include "cli/flags.h"
 #include "cli/run_flags.h"
 #include "cli/terminal.h"
-#include "engine/budget.h"
 #include "eval/roles_eval.h"
 
 namespace quire::cli {
 namespace {
 
-struct RolesFlags {
-  EngineFlags engine;
+struct RolesFlags : InputFlags {
   std::string keep = "5%,10%,20%,30%,50%";
   std::vector<std::string> data;
-  std::string text, csv, report, log;
   std::uint32_t seeds = 3, tokens = 896, questions = 10, recent = 32;
-  bool quick = false, full = false, json = false;
+  bool quick = false, full = false;
 };
 
 void add_what(CLI::App& app, RolesFlags& flags) {
@@ -45,9 +39,7 @@ void add_what(CLI::App& app, RolesFlags& flags) {
   add_number(app, "--questions", flags.questions, 1u, 256u, "Questions of a document, at most");
   add_number(app, "--recent", flags.recent, 0u, 4096u,
              "Newest entries that every arm keeps; snapkv-ahead looks from 32, and keeps these");
-  app.add_option("--text", flags.text,
-                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
-      ->type_name("FILE");
+  add_text_flag(app, flags);
   app.add_flag("--quick", flags.quick,
                "2 short documents of indented JSON, 10 and 20 %, and what roles cost: under a "
                "minute, small model");
@@ -58,20 +50,12 @@ void add_how(CLI::App& app, RolesFlags& flags) {
   app.add_option("--kv-type", flags.engine.kv_type, "How keys and values are stored")
       ->check(CLI::IsMember({"f16", "bf16", "f32"}))
       ->capture_default_str();
-  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
-             "Threads; 0: the machine's cores");
-  app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
-      ->type_name("SIZE")
-      ->check(check_bytes);
-  app.add_option("-o,--log", flags.log,
-                 "Results of finished inputs, and what attention ranks in LOG.jsonl.diagnosis; "
-                 "given again,\nthey are not measured again")
-      ->type_name("LOG.jsonl");
-  app.add_flag("--json", flags.json, "One JSON object instead of a table");
-  app.add_option("--csv", flags.csv, "Also a line per arm and measure")->type_name("FILE");
-  app.add_option("--report", flags.report,
-                 "Also a page with plots; of several models, a section each")
-      ->type_name("DIR");
+  add_resource_flags(app, flags);
+  add_result_flags(app, flags,
+                   "Results of finished inputs, and what attention ranks in LOG.jsonl.diagnosis; "
+                   "given again,\nthey are not measured again",
+                   "Also a line per arm and measure",
+                   "Also a page with plots; of several models, a section each");
 }
 
 // --quick and --full stand for what was not given.
@@ -98,7 +82,6 @@ std::vector<eval::Task> tasks_of(const RolesFlags& flags) {
 Result<eval::RolesOptions> options_of(const RolesFlags& flags) {
   eval::RolesOptions options;
   eval::PoliciesOptions& quality = options.tasks.quality;
-  quality.model_path = flags.engine.model;
   quality.keeps = shares_of(flags.keep);
   quality.tasks = tasks_of(flags);
   quality.seeds = flags.seeds;
@@ -107,13 +90,7 @@ Result<eval::RolesOptions> options_of(const RolesFlags& flags) {
                     .needles = std::min(flags.questions, 4u),
                     .questions = flags.questions};
   quality.recent = flags.recent;
-  quality.log_path = flags.log;
-  if (!flags.engine.budget.empty())
-    quality.budget_bytes = *engine::parse_bytes(flags.engine.budget);
-  Result<EvalText> text = read_eval_text(flags.text);
-  if (!text.ok()) return text.status();
-  quality.text = std::move(text->text);
-  quality.text_name = std::move(text->name);
+  if (Status status = apply(flags, quality); !status.ok()) return status;
   for (const std::string& path : flags.data) {
     Result<std::string> file = read_text(path);
     if (!file.ok()) return file.status();
@@ -128,13 +105,9 @@ int eval_roles(const RolesFlags& flags) {
     complain("--quick, --full: one of them");
     return kExitUsage;
   }
-  return run_eval(
-      flags, options_of(flags),
-      [](eval::RolesOptions& options, ProgressLine& progress, const std::atomic<bool>* cancel) {
-        show_progress(options.tasks.quality, progress, cancel);
-      },
-      eval::evaluate_roles,
-      [&](const Status& status) { return eval_stopped(status, flags.json, flags.log); });
+  return run_input_eval(
+      flags, options_of(flags), [](auto& options) -> auto& { return options.tasks.quality; },
+      eval::evaluate_roles);
 }
 
 }  // namespace

@@ -7,12 +7,7 @@
 #include "cli/cli.h"
 #include "cli/eval_commands.h"
 #include "cli/eval_flags.h"
-#include "cli/eval_session.h"
-#include "cli/eval_texts.h"
-#include "cli/flags.h"
 #include "cli/run_flags.h"
-#include "cli/terminal.h"
-#include "engine/budget.h"
 #include "eval/data_file.h"
 #include "eval/prose_tasks.h"
 #include "eval/tasks_eval.h"
@@ -20,12 +15,11 @@
 namespace quire::cli {
 namespace {
 
-struct TasksFlags {
-  EngineFlags engine;
+struct TasksFlags : InputFlags {
   std::string policies = "h2o,snapkv,snapkv-ahead", keep = "5%,10%,20%,30%,50%", gates = "open";
-  std::string tasks, data, text, csv, report, log;
+  std::string tasks, data;
   std::uint32_t seeds = 4, tokens = 1024, continuation = 128, questions = 12, recent = 64;
-  bool quick = false, json = false, blind_only = false;
+  bool quick = false, blind_only = false;
 };
 
 std::string check_gates(const std::string& list) {
@@ -74,9 +68,7 @@ void add_what(CLI::App& app, TasksFlags& flags) {
   add_number(app, "--questions", flags.questions, 1u, 256u, "Questions of a document, at most");
   add_number(app, "--continuation", flags.continuation, 2u, 1u << 16, "Tokens of prose after it");
   add_number(app, "--recent", flags.recent, 0u, 4096u, "Newest entries that every arm keeps");
-  app.add_option("--text", flags.text,
-                 "Prose, one paragraph a line (default: openings of two novels, 16,000 tokens)")
-      ->type_name("FILE");
+  add_text_flag(app, flags);
   app.add_flag("--blind-only", flags.blind_only,
                "Leave out the reviews that come after the question");
   app.add_flag(
@@ -88,17 +80,10 @@ void add_how(CLI::App& app, TasksFlags& flags) {
   app.add_option("--kv-type", flags.engine.kv_type, "How keys and values are stored")
       ->check(CLI::IsMember({"f16", "bf16", "f32"}))
       ->capture_default_str();
-  add_number(app, "-t,--threads", flags.engine.threads, 0u, 256u,
-             "Threads; 0: the machine's cores");
-  app.add_option("--budget", flags.engine.budget, "Bytes of the cache (default: what arms need)")
-      ->type_name("SIZE")
-      ->check(check_bytes);
-  app.add_option("-o,--log", flags.log,
-                 "Results of finished inputs; given again, they are not measured again")
-      ->type_name("LOG.jsonl");
-  app.add_flag("--json", flags.json, "One JSON object instead of a table");
-  app.add_option("--csv", flags.csv, "Also a line per arm and measure")->type_name("FILE");
-  app.add_option("--report", flags.report, "Also a page with plots")->type_name("DIR");
+  add_resource_flags(app, flags);
+  add_result_flags(app, flags,
+                   "Results of finished inputs; given again, they are not measured again",
+                   "Also a line per arm and measure");
 }
 
 // --quick stands for what was not given.
@@ -133,27 +118,20 @@ std::vector<eval::Task> chosen_tasks(const TasksFlags& flags) {
 }
 
 Result<eval::TasksOptions> options_of(const TasksFlags& flags) {
-  eval::TasksOptions options{.quality = {.model_path = flags.engine.model,
-                                         .policies = policies_of(flags.policies),
+  eval::TasksOptions options{.quality = {.policies = policies_of(flags.policies),
                                          .keeps = shares_of(flags.keep),
                                          .tasks = chosen_tasks(flags),
                                          .seeds = flags.seeds,
                                          .aware = !flags.blind_only,
                                          .oracle = !flags.quick,
-                                         .recent = flags.recent,
-                                         .log_path = flags.log},
+                                         .recent = flags.recent},
                              .gates = split_list(flags.gates)};
   eval::PoliciesOptions& quality = options.quality;
   quality.inputs = {.tokens = flags.tokens,
                     .continuation = flags.continuation,
                     .needles = std::min(flags.questions, eval::kNeedlesMost),
                     .questions = flags.questions};
-  if (!flags.engine.budget.empty())
-    quality.budget_bytes = *engine::parse_bytes(flags.engine.budget);
-  Result<EvalText> text = read_eval_text(flags.text);
-  if (!text.ok()) return text.status();
-  quality.text = std::move(text->text);
-  quality.text_name = std::move(text->name);
+  if (Status status = apply(flags, quality); !status.ok()) return status;
   Result<std::vector<eval::Document>> data = data_of(flags.data);
   if (!data.ok()) return data.status();
   quality.data = *std::move(data);
@@ -163,13 +141,9 @@ Result<eval::TasksOptions> options_of(const TasksFlags& flags) {
 }
 
 int eval_tasks(const TasksFlags& flags) {
-  return run_eval(
-      flags, options_of(flags),
-      [](eval::TasksOptions& options, ProgressLine& progress, const std::atomic<bool>* cancel) {
-        show_progress(options.quality, progress, cancel);
-      },
-      eval::evaluate_tasks,
-      [&](const Status& status) { return eval_stopped(status, flags.json, flags.log); });
+  return run_input_eval(
+      flags, options_of(flags), [](auto& options) -> auto& { return options.quality; },
+      eval::evaluate_tasks);
 }
 
 }  // namespace

@@ -110,8 +110,7 @@ Result<RequestId> Loop::submit(Request request) {
     return Status(Code::kOutOfMemory,
                   "max_waiting: " + std::to_string(waiting_.size()) + " requests wait already");
   }
-  const Reviewer reviewer(cache_, options.policy, options.keep, options.review_every,
-                          options.gate.rule);
+  const Reviewer reviewer(cache_, options);
   if (Status status = Generation::check(model_, cache_, reviewer, request); !status.ok()) {
     return status;
   }

@@ -26,14 +26,15 @@ constexpr std::uint32_t kEverything = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
-Reviewer::Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep,
-                   std::uint32_t review_every, GateRule gate)
+Reviewer::Reviewer(Cache& cache, const GenerateOptions& options)
     : cache_(cache),
-      policy_(std::move(policy)),
-      keep_(keep),
-      review_every_(review_every != 0 ? review_every : cache.options().block_tokens),
+      policy_(options.policy),
+      keep_(options.keep),
+      review_every_(options.review_every != 0 ? options.review_every
+                                              : cache.options().block_tokens),
       full_bytes_(full_bytes_per_token(cache.options())) {
   // As without one, whatever is to be kept.
+  const GateRule gate = options.gate.rule;
   if (policy_ && (policy_->keeps_all || gate == GateRule::kClosed)) close();
   if (policy_) needs_ = policy_->needs;
   if (policy_ && gate == GateRule::kAuto) needs_.gate_rows = kGateRows;

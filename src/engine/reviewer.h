@@ -11,8 +11,7 @@ namespace quire::engine {
 class Reviewer {
  public:
   // Without a policy, or with a gate that is closed, nothing is ever cut.
-  Reviewer(Cache& cache, std::optional<Policy> policy, Keep keep, std::uint32_t review_every,
-           GateRule gate = GateRule::kOpen);
+  Reviewer(Cache& cache, const GenerateOptions& options);
 
   // Refuses settings no prompt could be answered with: kInvalidArgument names the number that
   // would do.

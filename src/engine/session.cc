@@ -33,8 +33,7 @@ class SequenceSession final : public Session {
 };
 
 Status SequenceSession::reset() {
-  const Reviewer reviewer(cache_, options_.policy, options_.keep, options_.review_every,
-                          options_.gate.rule);
+  const Reviewer reviewer(cache_, options_);
   Result<SequenceId> fresh = cache_.start(reviewer.needs());
   if (!fresh.ok()) return fresh.status();
   if (sequence_) {
@@ -92,8 +91,7 @@ Status check(const model::Model& model, const Cache& cache, const GenerateOption
 Result<std::unique_ptr<Session>> Session::open(model::Model& model, Cache& cache,
                                                GenerateOptions options) {
   if (Status status = check(model, cache, options); !status.ok()) return status;
-  const Reviewer reviewer(cache, options.policy, options.keep, options.review_every,
-                          options.gate.rule);
+  const Reviewer reviewer(cache, options);
   if (Status status = reviewer.check(); !status.ok()) return status;
   Result<std::unique_ptr<Engine>> engine = Engine::open(model, cache, {.max_running = 1});
   if (!engine.ok()) return engine.status();

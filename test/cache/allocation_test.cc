@@ -10,7 +10,6 @@
 #include <random>
 
 #include "cache/rig.h"
-#include "core/tree.h"
 #include "support/seed.h"
 
 namespace {
@@ -129,15 +128,8 @@ TEST(Allocation, NothingIsAllocatedAfterWarmUp) {
 }
 
 TEST(Allocation, StepsThatEvictPrefixUnitsAllocateNothing) {
-  const auto hash = [](std::span<const std::byte> bytes) {
-    std::uint64_t x = 0;
-    for (const std::byte b : bytes) x = mix(x + 1 + std::to_integer<std::uint64_t>(b));
-    Digest digest{};
-    std::memcpy(digest.data(), &x, sizeof x);
-    return digest;
-  };
-  const std::unique_ptr<Cache> cache =
-      open_cache({.layers = mixed_layers(), .budget_bytes = 8u << 20, .prefix = {.hash = hash}});
+  const std::unique_ptr<Cache> cache = open_cache(
+      {.layers = mixed_layers(), .budget_bytes = 8u << 20, .prefix = {.hash = digest_of}});
   ASSERT_NE(cache, nullptr);
   std::vector<float> rows(std::size_t{2} * kChunk * 6 * 96, 0.25f);
   std::vector<Segment> segments(1);

@@ -12,7 +12,6 @@
 
 #include "cache/gate_statistics.h"
 #include "cache/rig.h"
-#include "core/tree.h"
 
 namespace quire {
 namespace {
@@ -22,16 +21,6 @@ using namespace test;
 constexpr std::uint64_t kText = 31;
 constexpr std::uint32_t kLength = 300;
 constexpr Needs kGated{.gate_rows = kGateRows};
-
-Digest digest_of(std::span<const std::byte> bytes) {
-  Digest digest{};
-  for (std::size_t word = 0; word < 4; ++word) {
-    std::uint64_t x = word;
-    for (const std::byte b : bytes) x = mix(x + 1 + std::to_integer<std::uint64_t>(b));
-    std::memcpy(digest.data() + word * 8, &x, 8);
-  }
-  return digest;
-}
 
 CacheOptions options() {
   return {.layers = mixed_layers(), .budget_bytes = 24 << 20, .max_rows = 512};

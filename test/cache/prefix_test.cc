@@ -13,24 +13,12 @@
 #include <vector>
 
 #include "cache/rig.h"
-#include "core/tree.h"
 #include "support/seed.h"
 
 namespace quire {
 namespace {
 
 using namespace test;
-
-// As strong as these tests need.
-Digest digest_of(std::span<const std::byte> bytes) {
-  Digest digest{};
-  for (std::size_t word = 0; word < 4; ++word) {
-    std::uint64_t x = word;
-    for (const std::byte b : bytes) x = mix(x + 1 + std::to_integer<std::uint64_t>(b));
-    std::memcpy(digest.data() + word * 8, &x, 8);
-  }
-  return digest;
-}
 
 CacheOptions plain_options(std::uint32_t block_tokens = 16, Isa isa = Isa::kAuto,
                            KvType type = KvType::kF16) {

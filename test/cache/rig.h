@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <barrier>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -19,6 +21,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/tree.h"
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 #include "quire/cache.h"
@@ -32,6 +35,17 @@ inline std::vector<Isa> machine_levels() {
     if (kernels::machine_has(isa)) levels.push_back(isa);
   }
   return levels;
+}
+
+// Of a prefix cache: as strong as tests need.
+inline Digest digest_of(std::span<const std::byte> bytes) {
+  Digest digest{};
+  for (std::size_t word = 0; word < 4; ++word) {
+    std::uint64_t x = word;
+    for (const std::byte b : bytes) x = mix(x + 1 + std::to_integer<std::uint64_t>(b));
+    std::memcpy(digest.data() + word * 8, &x, 8);
+  }
+  return digest;
 }
 
 // Two full layers with different groups, one with a window, and every extra of the score.

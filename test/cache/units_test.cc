@@ -9,22 +9,11 @@
 #include <vector>
 
 #include "cache/rig.h"
-#include "core/tree.h"
 
 namespace quire {
 namespace {
 
 using namespace test;
-
-Digest digest_of(std::span<const std::byte> bytes) {
-  Digest digest{};
-  for (std::size_t word = 0; word < 4; ++word) {
-    std::uint64_t x = word;
-    for (const std::byte b : bytes) x = mix(x + 1 + std::to_integer<std::uint64_t>(b));
-    std::memcpy(digest.data() + word * 8, &x, 8);
-  }
-  return digest;
-}
 
 CacheOptions options(std::size_t budget = 16 << 20, std::uint32_t block_tokens = 16) {
   return {.layers = mixed_layers(),

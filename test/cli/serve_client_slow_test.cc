@@ -1,8 +1,7 @@
 // Goal: OpenAI's own package works against the program, unmodified: chats, streams, tools, schemas,
 //   logprobs, errors.
 // Method: test/serve/openai_check.py, which starts the program, on a model whose template shows
-// tools
-//   and on one whose does not; the package is where tools/setup puts it.
+//   tools and on one whose does not; the package is where tools/setup puts it.
 
 #include <gtest/gtest.h>
 

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,7 +19,7 @@ class ServerProgram {
   // Deterministic, greedy where a request does not say; `flags` beside.  It serves when port() is
   // not 0.
   ServerProgram(const std::string& model, const std::vector<std::string>& flags)
-      : program_(arguments(model, flags)), port_(read_port()) {}
+      : program_(arguments(model, flags)), port_(port_of(program_)) {}
 
   std::uint16_t port() const { return port_; }
   double metric(const std::string& name) const {
@@ -40,6 +38,7 @@ class ServerProgram {
   std::size_t rss_bytes() const { return status_bytes("VmRSS:"); }
   std::size_t peak_rss_bytes() const { return status_bytes("VmHWM:"); }
   bool has_ended() const { return program_.has_ended(); }
+  void kill_now() const { program_.kill_now(); }
   // Told to go down; what is being answered is answered first.
   const Ran& stop() {
     program_.interrupt();
@@ -49,26 +48,11 @@ class ServerProgram {
  private:
   static std::vector<std::string> arguments(const std::string& model,
                                             const std::vector<std::string>& flags) {
-    std::filesystem::remove(folder().file("stderr"));  // an earlier server's
     std::vector<std::string> all = {
         "serve",           "-m",     model, "--port",    "0",
         "--deterministic", "--temp", "0",   "--threads", std::to_string(test_threads())};
     all.insert(all.end(), flags.begin(), flags.end());
     return all;
-  }
-  // Of its first line on stderr.
-  std::uint16_t read_port() const {
-    const std::string before = "at http://127.0.0.1:";
-    while (!program_.has_ended()) {
-      const std::string said = read_file(folder().file("stderr"));
-      const std::size_t at = said.find(before);
-      if (at != std::string::npos && said.find('\n', at) != std::string::npos) {
-        return static_cast<std::uint16_t>(std::stoul(said.substr(at + before.size())));
-      }
-      sched_yield();
-    }
-    ADD_FAILURE() << read_file(folder().file("stderr"));
-    return 0;
   }
   std::size_t status_bytes(const std::string& name) const {
     const std::string status = program_.proc("status");

@@ -7,35 +7,28 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/program.h"
-#include "model/real_model.h"
-#include "serve/http_client.h"
+#include "cli/server_program.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::json;
 using test::HttpClient;
-using test::Program;
+using test::ServerProgram;
 
 void save_kill_restore(const char* name) {
   const std::string path = test::real_model(name);
   QUIRE_NEED(path);
   const std::string directory = test::folder().file("sessions");
   std::filesystem::remove_all(directory);
-  const std::vector<std::string> serve{
-      "serve",           "-m",        path,
-      "--port",          "0",         "--budget",
-      "256MiB",          "--threads", std::to_string(test::test_threads()),
-      "--deterministic", "--temp",    "0",
-      "--session-dir",   directory};
+  const std::vector<std::string> flags{"--budget", "256MiB", "--session-dir", directory};
   std::string text = test::read_file("examples/pride-and-prejudice.txt").substr(20000, 6000);
   const auto ask = [&] { return json{{"prompt", text}, {"max_tokens", 24}, {"ignore_eos", true}}; };
   json next;
   int prompt = 0, saved = 0;
   {
-    const Program first(serve);
-    HttpClient client(test::port_of(first));
+    const ServerProgram first(path, flags);
+    HttpClient client(first.port());
     const json answer = client.post("/v1/completions", ask()).json();
     prompt = answer.at("usage").at("prompt_tokens");
     text += answer.at("choices").at(0).at("text").get<std::string>() + " And then";
@@ -45,8 +38,8 @@ void save_kill_restore(const char* name) {
     first.kill_now();
   }
   EXPECT_GT(saved, prompt - 16) << "the prompt's whole units, at least";
-  const Program second(serve);
-  HttpClient client(test::port_of(second));
+  const ServerProgram second(path, flags);
+  HttpClient client(second.port());
   const json reply = client.ask("POST", "/sessions/novel/restore").json();
   EXPECT_EQ(reply.at("restored_tokens"), saved) << reply;
   const json warm = client.post("/v1/completions", ask()).json();

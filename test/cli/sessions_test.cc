@@ -1,6 +1,5 @@
 // Goal: what the program saved is there for its next start, also after a kill, and only for the
-// very
-//   weights and mode it was computed with.
+//   very weights and mode it was computed with.
 // Method: the built program on tiny random models, plain sockets; files of models that differ in
 //   their weights alone.
 

@@ -18,16 +18,8 @@ using test::HttpClient;
 using test::HttpReply;
 using test::Served;
 
-class ServerPrefixTest : public testing::Test {
+class ServerPrefixTest : public test::TinyModelTest {
  protected:
-  static void SetUpTestSuite() {
-    model_ = test::load_tiny_model({.context = 512});
-    ASSERT_NE(model_, nullptr);
-  }
-  static void TearDownTestSuite() {
-    delete model_;
-    model_ = nullptr;
-  }
   std::unique_ptr<Served> serve(serve::ServerOptions options = {}) {
     cache_ = test::attached_cache(*model_, std::size_t{4} << 20,
                                   {.hash = engine::sha256, .identity = "tiny"});
@@ -49,11 +41,8 @@ class ServerPrefixTest : public testing::Test {
     return tokens;
   }
 
-  static model::Model* model_;
   std::unique_ptr<Cache> cache_;
 };
-
-model::Model* ServerPrefixTest::model_ = nullptr;
 
 TEST_F(ServerPrefixTest, TheSecondTimeOnlyTheLastTokenIsComputed) {
   const auto served = serve();

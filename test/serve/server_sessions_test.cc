@@ -25,16 +25,8 @@ using test::HttpClient;
 using test::HttpReply;
 using test::Served;
 
-class ServerSessions : public testing::Test {
+class ServerSessions : public test::TinyModelTest {
  protected:
-  static void SetUpTestSuite() {
-    model_ = test::load_tiny_model({.context = 512});
-    ASSERT_NE(model_, nullptr);
-  }
-  static void TearDownTestSuite() {
-    delete model_;
-    model_ = nullptr;
-  }
   void SetUp() override {
     folder_ = fs::path(testing::TempDir()) / ("server_sessions_" + std::to_string(getpid()));
     fs::remove_all(folder_);
@@ -76,13 +68,10 @@ class ServerSessions : public testing::Test {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   }
 
-  static model::Model* model_;
   fs::path folder_;
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<Served> served_;
 };
-
-model::Model* ServerSessions::model_ = nullptr;
 
 TEST_F(ServerSessions, SavedRestartedRestored) {
   json cold;

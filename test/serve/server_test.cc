@@ -17,16 +17,8 @@ using test::HttpClient;
 using test::HttpReply;
 using test::Served;
 
-class ServerTest : public testing::Test {
+class ServerTest : public test::TinyModelTest {
  protected:
-  static void SetUpTestSuite() {
-    model_ = test::load_tiny_model({.context = 512});
-    ASSERT_NE(model_, nullptr);
-  }
-  static void TearDownTestSuite() {
-    delete model_;
-    model_ = nullptr;
-  }
   void SetUp() override {
     cache_ = test::attached_cache(*model_, std::size_t{2} << 20);
     ASSERT_NE(cache_, nullptr);
@@ -42,11 +34,8 @@ class ServerTest : public testing::Test {
     return {{"messages", {{{"role", "user"}, {"content", text}}}}, {"max_tokens", tokens}};
   }
 
-  static model::Model* model_;
   std::unique_ptr<Cache> cache_;
 };
-
-model::Model* ServerTest::model_ = nullptr;
 
 TEST_F(ServerTest, AChatInOpenAisShape) {
   const auto served = serve();

@@ -26,16 +26,9 @@ const json kHalt = json::parse(R"({"type": "function", "function": {"name": "hal
     {"type": "object", "properties": {"now": {"type": "boolean"}}, "required": ["now"],
      "additionalProperties": false}}})");
 
-class ToolsTest : public testing::Test {
+class ToolsTest : public test::TinyModelTest {
  protected:
-  static void SetUpTestSuite() {
-    model_ = test::load_tiny_model({.context = 2048, .chat_template = test::kToolForm});
-    ASSERT_NE(model_, nullptr);
-  }
-  static void TearDownTestSuite() {
-    delete model_;
-    model_ = nullptr;
-  }
+  static void SetUpTestSuite() { load({.context = 2048, .chat_template = test::kToolForm}); }
   void SetUp() override {
     if (!model::has_full_templates()) GTEST_SKIP() << "built without llama-chat";
     cache_ = test::attached_cache(*model_, std::size_t{8} << 20);
@@ -56,12 +49,9 @@ class ToolsTest : public testing::Test {
     return HttpClient(served_->port()).post("/v1/chat/completions", body);
   }
 
-  static model::Model* model_;
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<Served> served_;
 };
-
-model::Model* ToolsTest::model_ = nullptr;
 
 TEST_F(ToolsTest, ANamedFunctionIsCalledWholeAndStreamed) {
   json body = ask({{"tool_choice", {{"type", "function"}, {"function", {{"name", "roll"}}}}},

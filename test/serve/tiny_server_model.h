@@ -13,7 +13,7 @@
 
 namespace quire::test {
 
-// In the deterministic mode; null where a check failed.  A suite keeps one for all its tests.
+// In the deterministic mode; null where a check failed.
 inline model::Model* load_tiny_model(const TinyModel& shape) {
   const std::string path =
       (std::filesystem::path(testing::TempDir()) / ("serve_" + std::to_string(getpid()) + ".gguf"))
@@ -24,6 +24,22 @@ inline model::Model* load_tiny_model(const TinyModel& shape) {
   std::filesystem::remove(path);
   return loaded.ok() ? loaded->release() : nullptr;
 }
+
+// A suite with one model for all its tests.
+class TinyModelTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { load({.context = 512}); }
+  static void TearDownTestSuite() {
+    delete model_;
+    model_ = nullptr;
+  }
+  static void load(const TinyModel& shape) {
+    model_ = load_tiny_model(shape);
+    ASSERT_NE(model_, nullptr);
+  }
+
+  inline static model::Model* model_ = nullptr;
+};
 
 // A cache of the model's layers, attached to it.
 inline std::unique_ptr<Cache> attached_cache(model::Model& model, std::size_t budget_bytes,
