@@ -13,7 +13,7 @@ namespace quire::cli {
 namespace {
 
 struct GateEvalFlags : InputFlags {
-  std::string policies = "snapkv,snapkv-ahead,h2o", keep = "6.25%,12.5%,25%,50%";
+  std::string policies = "snapkv,snapkv-global,snapkv-ahead,h2o", keep = "6.25%,12.5%,25%,50%";
   std::string tasks = "keys,single,needle,chain,dictionary,json,lines";
   std::uint32_t seeds = 16, tokens = 900, questions = 12, calibration = 20, recent = 32;
   bool quick = false;

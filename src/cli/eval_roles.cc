@@ -12,6 +12,8 @@
 #include "cli/eval_flags.h"
 #include "cli/run_flags.h"
 #include "cli/terminal.h"
+#include "engine/prompt_roles.h"
+#include "engine/sha256.h"
 #include "eval/roles_eval.h"
 
 namespace quire::cli {
@@ -20,6 +22,7 @@ namespace {
 struct RolesFlags : InputFlags {
   std::string keep = "5%,10%,20%,30%,50%";
   std::vector<std::string> data;
+  std::string probe;
   std::uint32_t seeds = 3, tokens = 896, questions = 10, recent = 32;
   bool quick = false, full = false;
 };
@@ -28,6 +31,9 @@ void add_what(CLI::App& app, RolesFlags& flags) {
   add_model_flag(app, flags.engine)->required();
   app.add_option("--data", flags.data,
                  "JSON or JSON Lines: parts of them are documents as well, their values answers")
+      ->type_name("FILE");
+  app.add_option("--probe", flags.probe,
+                 "Also roles by this probe of `quire train roles`, on structured tasks")
       ->type_name("FILE");
   app.add_option("--keep", flags.keep,
                  "Shares of the document's tokens; thresholds are for 5, 10, 20 and 50 %")
@@ -79,7 +85,23 @@ std::vector<eval::Task> tasks_of(const RolesFlags& flags) {
   return tasks;
 }
 
-Result<eval::RolesOptions> options_of(const RolesFlags& flags) {
+// Filled once there is a model to read the probe for.
+using Probe = std::shared_ptr<engine::RoleSource>;
+
+// Named by what the file holds, so that a log of another probe is another log.
+Status add_probe(const std::string& path, const Probe& probe, eval::RolesOptions& options) {
+  const Result<std::string> bytes = read_text(path);
+  if (!bytes.ok()) return bytes.status();
+  const std::string file = std::filesystem::path(path).filename().string();
+  options.labels.push_back(
+      {.name = "probe:" + file + "@" + engine::sha256_hex(*bytes).substr(0, 8),
+       .roles = [probe](const model::Model& model, std::span<const model::Token> tokens) {
+         return engine::prompt_roles(model, tokens, *probe);
+       }});
+  return {};
+}
+
+Result<eval::RolesOptions> options_of(const RolesFlags& flags, const Probe& probe) {
   eval::RolesOptions options;
   eval::PoliciesOptions& quality = options.tasks.quality;
   quality.keeps = shares_of(flags.keep);
@@ -96,6 +118,9 @@ Result<eval::RolesOptions> options_of(const RolesFlags& flags) {
     if (!file.ok()) return file.status();
     options.files.push_back({std::filesystem::path(path).filename().string(), *std::move(file)});
   }
+  if (!flags.probe.empty()) {
+    if (Status status = add_probe(flags.probe, probe, options); !status.ok()) return status;
+  }
   eval::arrange(options);
   return options;
 }
@@ -105,9 +130,19 @@ int eval_roles(const RolesFlags& flags) {
     complain("--quick, --full: one of them");
     return kExitUsage;
   }
+  const auto probe = std::make_shared<engine::RoleSource>();
+  const auto evaluate = [&](model::Model& model, const CacheOptions& like,
+                            const eval::RolesOptions& options) -> Result<eval::RolesReport> {
+    if (!flags.probe.empty()) {
+      Result<engine::RoleSource> read = read_probe_file(flags.probe, model);
+      if (!read.ok()) return read.status();
+      *probe = *std::move(read);
+    }
+    return eval::evaluate_roles(model, like, options);
+  };
   return run_input_eval(
-      flags, options_of(flags), [](auto& options) -> auto& { return options.tasks.quality; },
-      eval::evaluate_roles);
+      flags, options_of(flags, probe), [](auto& options) -> auto& { return options.tasks.quality; },
+      evaluate);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct TasksFlags : InputFlags {
   std::string policies = "h2o,snapkv,snapkv-ahead", keep = "5%,10%,20%,30%,50%", gates = "open";
   std::string tasks, data;
   std::uint32_t seeds = 4, tokens = 1024, continuation = 128, questions = 12, recent = 64;
+  std::uint32_t digits = 5;
   bool quick = false, blind_only = false;
 };
 
@@ -66,6 +67,8 @@ void add_what(CLI::App& app, TasksFlags& flags) {
   add_number(app, "--seeds", flags.seeds, 1u, 10000u, "Documents of each task");
   add_number(app, "--tokens", flags.tokens, 128u, 1u << 20, "Tokens of a document");
   add_number(app, "--questions", flags.questions, 1u, 256u, "Questions of a document, at most");
+  add_number(app, "--digits", flags.digits, 1u, eval::kDigitsMost,
+             "Digits of a number that is hidden in prose (single, needle)");
   add_number(app, "--continuation", flags.continuation, 2u, 1u << 16, "Tokens of prose after it");
   add_number(app, "--recent", flags.recent, 0u, 4096u, "Newest entries that every arm keeps");
   add_text_flag(app, flags);
@@ -129,7 +132,8 @@ Result<eval::TasksOptions> options_of(const TasksFlags& flags) {
   eval::PoliciesOptions& quality = options.quality;
   quality.inputs = {.tokens = flags.tokens,
                     .continuation = flags.continuation,
-                    .needles = std::min(flags.questions, eval::kNeedlesMost),
+                    .needles = std::min(flags.questions, eval::needles_most(flags.digits)),
+                    .digits = flags.digits,
                     .questions = flags.questions};
   if (Status status = apply(flags, quality); !status.ok()) return status;
   Result<std::vector<eval::Document>> data = data_of(flags.data);

@@ -91,10 +91,10 @@ std::string summary(const engine::Answer& answer) {
     const engine::GateReport& gate = kv.gate;
     if (gate.reason != engine::kNoGate) {
       text += std::string(", gate ") + name_of(gate.decision) + " (" + gate.reason;
-      if (gate.calibration) {
-        const bool z = gate.calibration->mode == engine::GateMode::kZ;
-        text += std::string(": ") + info_of(gate.calibration->statistic).name + (z ? " z " : " ") +
-                number(gate.score, 3) + ", threshold " + number(gate.calibration->threshold, 3);
+      if (gate.judged) {
+        const bool z = gate.judged->mode == engine::GateMode::kZ;
+        text += ": " + gate.judged->by + (z ? " z " : " ") + number(gate.judged->score, 3) +
+                ", threshold " + number(gate.judged->threshold, 3);
       }
       text += ")";
     }

@@ -108,15 +108,21 @@ void add_policy_flags(CLI::App& app, RunFlags& flags) {
   app.add_option("--gate", flags.gate,
                  "Whether the policy may drop anything of a prompt: open, closed (never), auto\n"
                  "(judged by the attention of the prompt's last rows; by page-d at its published\n"
-                 "threshold unless --gate-file says otherwise)")
+                 "threshold unless --gate-file says otherwise), self-check (judged by what the\n"
+                 "review would change of the first token's prediction)")
       ->type_name("WHEN")
       ->check([](const std::string& text) {
         const bool known = engine::parse_gate_rule(text).has_value();
-        return known ? std::string() : "\"" + text + "\" is none of auto, open, closed";
+        return known ? std::string() : "\"" + text + "\" is none of " + engine::kGateRules;
       })
       ->capture_default_str();
   app.add_option("--gate-file", flags.gate_file, "What `quire train gate` measured for this model")
       ->type_name("FILE");
+  app.add_option("--gate-kl", flags.gate_kl,
+                 "The most that self-check lets a review change, in nats (KL from all kept)")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
   app.add_option("--roles", flags.roles,
                  "Who tells role-conditional what is a key: parser (JSON, XML, tables), none, or\n"
                  "probe:FILE (of `quire train roles`)")
@@ -185,6 +191,7 @@ Result<engine::GenerateOptions> generate_options(const RunFlags& flags) {
   options.stop_at_end = !flags.ignore_eos;
   if (Status status = set_policy(flags.policy, flags.keep, options); !status.ok()) return status;
   options.gate.rule = *engine::parse_gate_rule(flags.gate);
+  options.gate.self_check = flags.gate_kl;
   if (!flags.gate_file.empty()) {
     const Result<GateFile> file = read_gate_file(flags.gate_file, flags.engine.model);
     if (!file.ok()) return file.status();

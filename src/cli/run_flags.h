@@ -17,6 +17,7 @@ struct RunFlags {
   std::uint32_t max_tokens = 256;
   std::string keep, policy = "none", roles = "parser", grammar_file;
   std::string gate = "open", gate_file;
+  double gate_kl = engine::kSelfCheckKl;
   model::SamplerOptions sampler;
   bool ignore_eos = false, raw = false, chat = false, json = false, quiet = false;
   std::string explain;  // empty: off; "all": over all layers; or a layer's number

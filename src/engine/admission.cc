@@ -66,6 +66,10 @@ Status Generation::check(const model::Model& model, const Cache& cache, const Re
   }
   if (!(request.deadline_seconds >= 0)) return refuse("deadline_seconds: below 0");
   if (Status status = reviewer.check(); !status.ok()) return status;
+  const bool tries = reviewer.active() && options.gate.rule == GateRule::kSelfCheck;
+  if (tries && options.keep.unit == Keep::Unit::kPool) {
+    return refuse("gate self-check tries a keep, and there is none; name one, as 25% or 1024tok");
+  }
 
   std::size_t history = 0;
   if (request.sequence) {

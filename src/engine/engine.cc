@@ -53,6 +53,7 @@ class Loop final : public Engine, private Room {
   void compute(std::vector<Work> work);
   void observe(std::span<const Work> work, double seconds);
   Status forward(std::span<const Work> work);
+  GateTools gate_tools();
   void refused(Generation& request, Status status);
   bool make_way(Generation& request);
   void repack_some();
@@ -91,8 +92,7 @@ Loop::Loop(model::Model& model, Cache& cache, EngineOptions options)
       sharing_(!options_.prefix_cache ? Sharing::kNone
                : options_.look_ahead  ? Sharing::kExpect
                                       : Sharing::kShare),
-      gate_tools_({.run = [this](const PartWork& work) { model_.run_parts(work); },
-                   .clock = [this] { return now(); }}) {
+      gate_tools_(gate_tools()) {
   limits_ = {.max_rows = cache.options().max_rows,
              .max_running = std::min(options_.max_running, cache.options().max_rows),
              .step_seconds = options_.step_seconds};
@@ -398,6 +398,17 @@ Status Loop::forward(std::span<const Work> work) {
         not_finite_[chunk] = logits.empty();
         std::ranges::copy(logits, logits_.begin() + static_cast<std::ptrdiff_t>(chunk * width));
       });
+}
+
+GateTools Loop::gate_tools() {
+  return {.run = [this](const PartWork& work) { model_.run_parts(work); },
+          .forward =
+              [this](const model::Chunk& chunk, std::vector<float>& logits) {
+                return model_.forward({&chunk, 1}, [&](auto, auto, std::span<const float> row) {
+                  logits.assign(row.begin(), row.end());
+                });
+              },
+          .clock = [this] { return now(); }};
 }
 
 void Loop::observe(std::span<const Work> work, double seconds) {

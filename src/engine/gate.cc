@@ -1,11 +1,24 @@
 #include "engine/gate.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace quire::engine {
+namespace {
+
+double log_of_sum(std::span<const float> logits, double most) {
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double{logit} - most);
+  return most + std::log(sum);
+}
+
+}  // namespace
 
 std::optional<GateRule> parse_gate_rule(std::string_view name) {
   if (name == "open") return GateRule::kOpen;
   if (name == "closed") return GateRule::kClosed;
   if (name == "auto") return GateRule::kAuto;
+  if (name == kSelfCheck) return GateRule::kSelfCheck;
   return {};
 }
 
@@ -38,6 +51,17 @@ bool gate_opens(const GateCalibration& calibration, double value) {
   const double score = gate_score(calibration, value);
   const bool above = calibration.mode == GateMode::kZ || info_of(calibration.statistic).safe_above;
   return above ? score >= calibration.threshold : score <= calibration.threshold;
+}
+
+double kl_divergence(std::span<const float> p, std::span<const float> q) {
+  const double log_p = log_of_sum(p, *std::ranges::max_element(p));
+  const double log_q = log_of_sum(q, *std::ranges::max_element(q));
+  double kl = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double of_p = double{p[i]} - log_p, of_q = double{q[i]} - log_q;
+    kl += std::exp(of_p) * (of_p - of_q);
+  }
+  return std::max(kl, 0.0);
 }
 
 const char* name_of(GateDecision decision) {

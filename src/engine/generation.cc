@@ -54,7 +54,8 @@ std::uint32_t Generation::next_rows() const {
   std::uint32_t most = std::min(options().chunk, cache_.options().max_rows);
   if (reading()) {
     if (!whole_) most = reviewer_.streamed_chunk(most);
-    return std::min(prompt_ - read_, most);
+    const std::uint32_t left = prompt_ - read_;
+    return std::min(left > 1 && gate_.checks_itself() ? left - 1 : left, most);
   }
   if (const std::uint32_t cadence = reviewer_.cadence(); cadence != 0) {
     most = std::min(most, cadence - (base_ + read_) % cadence);
@@ -131,7 +132,9 @@ void Generation::be_streamed() {
 bool Generation::look(std::uint64_t changes) {
   if (sequence_ || !prefix_.on() || looked_at_ == changes) return false;
   looked_at_ = changes;
-  prefix_.look(reviewer_.active() ? prompt_ : static_cast<std::uint32_t>(tokens_.size()));
+  // Behind what is found a gate that checks itself must see the last row but one computed.
+  const std::uint32_t of_prompt = prompt_ - (gate_.checks_itself() && prompt_ > 1 ? 1 : 0);
+  prefix_.look(reviewer_.active() ? of_prompt : static_cast<std::uint32_t>(tokens_.size()));
   read_ = prefix_.found();
   return true;
 }
@@ -254,16 +257,22 @@ void Generation::computed(std::uint32_t rows, std::span<float> logits, double no
     if (options().on_prompt) options().on_prompt(read_, prompt_);
   }
   if (of_prompt) leave_prefix();
-  if (read_ == prompt_ && gate_.pending()) {
-    if (Status status = judge(tools); !status.ok()) return end(Finish::kError, std::move(status));
-    now += gate_.report().seconds;
+  const double judged_before = gate_.report().seconds;
+  if (Status status = judge(logits, tools); !status.ok()) {
+    return end(Finish::kError, std::move(status));
   }
+  now += gate_.report().seconds - judged_before;
   if (Status status = review(); !status.ok()) return end(Finish::kError, std::move(status));
   if (unread() == 0) sample(logits, now);
 }
 
-Status Generation::judge(const GateTools& tools) {
-  return gate_.decide(*sequence_, prompt_, base_ + prompt_ + options().max_tokens, tools);
+Status Generation::judge(std::span<const float> logits, const GateTools& tools) {
+  const ReadPrompt prompt{.sequence = *sequence_,
+                          .tokens = std::span(tokens_).first(prompt_),
+                          .total = base_ + prompt_ + options().max_tokens,
+                          .logits = logits};
+  if (read_ + 1 == prompt_ && gate_.checks_itself()) return gate_.try_review(prompt, tools);
+  return read_ == prompt_ ? gate_.decide(prompt, tools) : Status();
 }
 
 Status Generation::review() {

@@ -107,7 +107,7 @@ class Generation {
   void leave_prefix();  // what was computed, for others
   void be_streamed();
   Status label();
-  Status judge(const GateTools& tools);
+  Status judge(std::span<const float> logits, const GateTools& tools);
   Status review();
   void sample(std::span<float> logits, double now);
   void say(std::string_view bytes);

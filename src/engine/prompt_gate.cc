@@ -33,9 +33,14 @@ void PromptGate::skip(const char* reason) {
   report_.reason = reason;
 }
 
+void PromptGate::dropped() {
+  keeping_.reset();
+  trial_.reset();
+}
+
 std::uint32_t PromptGate::rows_of(std::uint32_t read, std::uint32_t rows,
                                   std::uint32_t prompt) const {
-  if (!pending_) return 0;
+  if (!pending_ || options_.rule != GateRule::kAuto) return 0;
   const std::uint32_t first = prompt - std::min(prompt, kGateRows), end = read + rows;
   return end > first ? std::min(rows, end - first) : 0;
 }
@@ -46,39 +51,86 @@ Status PromptGate::prepare(SequenceId sequence) {
   return cache_.keep_queries(sequence, pending_);
 }
 
-void PromptGate::measure(SequenceId sequence, const RunParts& run) {
-  const GateCalibration& by = options_.calibration;
-  const Result<double> value = cache_.measure(sequence, by.statistic, run);
-  if (!value.ok()) return close(value.status().code() == Code::kNumeric ? "not finite" : "short");
-  report_.calibration = by;
-  report_.value = *value;
-  report_.score = gate_score(by, *value);
-  if (!gate_opens(by, *value)) return close("missed");
+bool PromptGate::fits(const ReadPrompt& prompt) const {
+  return reviewer_.target(prompt.total) >= prompt.total && reviewer_.cadence() != 0;
+}
+
+void PromptGate::judge(const Judgement& judgement, bool opens) {
+  report_.judged = judgement;
+  if (!opens) return close("missed");
   pending_ = false;
   report_.decision = GateDecision::kOpen;
   report_.reason = "passed";
 }
 
-Status PromptGate::decide(SequenceId sequence, std::uint32_t prompt, std::uint32_t total,
-                          const GateTools& tools) {
+void PromptGate::measure(SequenceId sequence, const RunParts& run) {
+  const GateCalibration& by = options_.calibration;
+  const Result<double> value = cache_.measure(sequence, by.statistic, run);
+  if (!value.ok()) return close(value.status().code() == Code::kNumeric ? "not finite" : "short");
+  judge({.by = info_of(by.statistic).name,
+         .mode = by.mode,
+         .threshold = by.threshold,
+         .value = *value,
+         .score = gate_score(by, *value)},
+        gate_opens(by, *value));
+}
+
+// --- the self-check ---
+
+Status PromptGate::predict(SequenceId fork, model::Token last, const GateTools& tools) {
+  if (Status status = reviewer_.try_on(fork); !status.ok()) return status;
+  const model::Chunk row{.sequence = fork, .tokens = {&last, 1}, .logit_rows = 1, .isolate = true};
+  return tools.forward(row, trial_->logits);
+}
+
+Status PromptGate::try_review(const ReadPrompt& prompt, const GateTools& tools) {
+  if (fits(prompt)) return {};
+  const double begin = tools.clock();
+  trial_.emplace();
+  const Result<SequenceId> fork = cache_.fork(prompt.sequence);
+  Status status = fork.ok() ? Status() : fork.status();
+  if (status.ok()) {
+    status = predict(*fork, prompt.tokens.back(), tools);
+    if (Status gone = cache_.drop(*fork); status.ok()) status = gone;
+  }
+  report_.seconds = tools.clock() - begin;
+  const bool no_room = status.code() == Code::kOutOfMemory;
+  if (!status.ok() && !no_room) return status;
+  if (no_room) trial_->failed = "no room";
+  if (status.ok() && trial_->logits.empty()) trial_->failed = "not finite";
+  return {};
+}
+
+void PromptGate::compare(std::span<const float> logits) {
+  if (!trial_) return close("short");
+  if (trial_->failed != nullptr) return close(trial_->failed);
+  const double kl = kl_divergence(logits, trial_->logits);
+  trial_.reset();
+  judge({.by = kSelfCheck, .threshold = options_.self_check, .value = kl, .score = kl},
+        kl <= options_.self_check);
+}
+
+Status PromptGate::decide(const ReadPrompt& prompt, const GateTools& tools) {
   if (!pending_) return {};
-  if (reviewer_.target(total) >= total && reviewer_.cadence() != 0) {
+  const double begin = tools.clock();
+  if (fits(prompt)) {
     skip("fits");
-  } else if (prompt < kGateRows) {
+  } else if (options_.rule == GateRule::kSelfCheck) {
+    compare(prompt.logits);
+  } else if (prompt.tokens.size() < kGateRows) {
     close("short");
   } else {
-    const double begin = tools.clock();
-    measure(sequence, tools.run);
-    report_.seconds = tools.clock() - begin;
+    measure(prompt.sequence, tools.run);
   }
-  if (Status status = prepare(sequence); !status.ok()) return status;
+  if (report_.judged) report_.seconds += tools.clock() - begin;
+  if (Status status = prepare(prompt.sequence); !status.ok()) return status;
   if (report_.decision != GateDecision::kClosed) return {};
-  if (cache_.tokens_that_fit(reviewer_.needs()) >= total) return {};
+  if (cache_.tokens_that_fit(reviewer_.needs()) >= prompt.total) return {};
   return {Code::kOutOfMemory, "gate: it keeps this prompt whole (" + report_.reason + "), and " +
-                                  std::to_string(total) +
+                                  std::to_string(prompt.total) +
                                   " tokens with the answer do not fit the budget of " +
                                   bytes_text(cache_.options().budget_bytes) +
-                                  budget_advice(cache_.options(), reviewer_.needs(), total)};
+                                  budget_advice(cache_.options(), reviewer_.needs(), prompt.total)};
 }
 
 }  // namespace quire::engine

@@ -65,7 +65,8 @@ Status Examination::score_answers(const Held& full, std::span<const Held> arms, 
   std::vector<std::string> said(arms.size()), full_said(arms.size());
   const auto answer_rows = static_cast<double>(asked.answer.size());
   const Status status = contest_.step(model_, full, arms, rows, asked.answer, {},
-                                      [&](std::size_t arm, std::size_t, const RowScore& row) {
+                                      [&](std::size_t arm, std::size_t at, const RowScore& row) {
+                                        if (at == 0) score[arm].first_kl = row.kl;
                                         score[arm].log_p -= row.nll / answer_rows;
                                         score[arm].full_log_p -= row.full_nll / answer_rows;
                                         score[arm].kl += row.kl / answer_rows;

@@ -1,5 +1,6 @@
 // `quire eval gate`: what gates prevent.  Every gate on the same reviews: each statistic with a
-// threshold from prompts of other seeds, a random gate of equal open rate, an oracle, and none.
+// threshold from prompts of other seeds, self-checks, a random gate of equal open rate, an oracle,
+// and none.
 // Gates select between what was measured and the full cache, so one log serves all.
 //
 // Questions are read before the review (aware).  Harm: of the questions that the full cache
@@ -58,8 +59,21 @@ struct StatisticSummary {
   Estimate harm_auc;
 };
 
+// Most nats of the self-checks that are compared; kSelfCheckKl is judged.
+inline constexpr double kSelfCheckMosts[] = {0.03, engine::kSelfCheckKl, 0.3};
+
+// How well the KL of a question's first token, behind one policy's review, tells which answers are
+// lost.
+struct SelfCheckSummary {
+  std::string policy;
+  double keep = 0;
+  Estimate harm_auc;           // over all questions that the full cache answers
+  Estimate capacity_harm_auc;  // inside the capacity class
+};
+
 struct GatedArm {
-  std::string policy, gate;  // open, closed, oracle, STATISTIC, STATISTIC:z, random as STATISTIC
+  // open, closed, oracle, STATISTIC, STATISTIC:z, self-check:NATS, random as one of these
+  std::string policy, gate;
   double keep = 0;
   std::optional<NeedClass> need{};  // none: all
   Estimate harm;
@@ -69,6 +83,7 @@ struct GatedArm {
 
 struct GateSummary {
   std::vector<StatisticSummary> statistics;
+  std::vector<SelfCheckSummary> self_checks;  // of every policy and share
   std::vector<GatedArm> arms;
   std::vector<Check> checks;
 };

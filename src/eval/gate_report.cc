@@ -102,6 +102,15 @@ std::string point_table(const GateReport& report, const std::string& policy, dou
   return text;
 }
 
+std::string self_checks_table(const GateReport& report) {
+  std::string text = "| policy | keep | AUC of harm | within capacity |\n|---|---|---|---|\n";
+  for (const SelfCheckSummary& found : report.gates.self_checks) {
+    text += "| " + found.policy + " | " + fixed(found.keep * 100, 2) + " % | " +
+            with_interval(found.harm_auc) + " | " + with_interval(found.capacity_harm_auc) + " |\n";
+  }
+  return text;
+}
+
 std::string plot_name(const std::string& policy) {
   std::string name = "gate-" + policy;
   std::ranges::replace_if(
@@ -142,7 +151,10 @@ std::string page_of(const GateReport& report) {
       "keeps the full cache. A statistic alone: its threshold lies half way between the means of "
       "both classes' calibration prompts; `:z`: " +
       fixed(engine::kGateZ, 2) +
-      " deviations of all calibration prompts. Their seeds are not those of the test. *random as*: "
+      " deviations of all calibration prompts. Their seeds are not those of the test. "
+      "*self-check:X*: open where the review moves the first token's distribution by X nats at "
+      "most "
+      "(KL). *random as*: "
       "a gate that looks at nothing and is as often open, in expectation; *oracle*: open where "
       "nothing is harmed. *bytes*: achieved, of the full cache.\n\n";
   text += "Model: " + model.at("name").get<std::string>() + " (" +
@@ -158,6 +170,10 @@ std::string page_of(const GateReport& report) {
     text += std::string("\n### ") + info_of(summary.fit.statistic).name + "\n\n" +
             classes_table(summary);
   }
+  text +=
+      "\n## Self-check\n\nThe KL of the first token behind the review from the full cache's: "
+      "an answer that is kept has the smaller one.\n\n" +
+      self_checks_table(report);
   std::string last;
   for (const auto& [policy, keep] : points_of(report)) {
     if (policy != last) text += "\n## " + policy + "\n\n![harm](plots/" + plot_name(policy) + ")\n";
@@ -171,9 +187,15 @@ std::string page_of(const GateReport& report) {
 }  // namespace
 
 Json json_of(const GateReport& report) {
-  Json statistics = Json::array(), arms = Json::array();
+  Json statistics = Json::array(), checks = Json::array(), arms = Json::array();
   for (const StatisticSummary& summary : report.gates.statistics) {
     statistics.push_back(statistic_json(summary));
+  }
+  for (const SelfCheckSummary& found : report.gates.self_checks) {
+    checks.push_back({{"policy", found.policy},
+                      {"keep", found.keep},
+                      {"harm_auc", json_of(found.harm_auc)},
+                      {"capacity_harm_auc", json_of(found.capacity_harm_auc)}});
   }
   for (const GatedArm& arm : report.gates.arms) {
     arms.push_back({{"policy", arm.policy},
@@ -190,6 +212,7 @@ Json json_of(const GateReport& report) {
           {"inputs", report.quality.inputs},
           {"calibration_prompts", report.calibration_prompts},
           {"statistics", statistics},
+          {"self_checks", checks},
           {"arms", arms},
           {"checks", json_of(report.gates.checks)}};
 }

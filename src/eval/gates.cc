@@ -29,6 +29,7 @@ void close(QuestionScore& score) {
   score.right = score.full_right;
   score.log_p = score.full_log_p;
   score.kl = 0;
+  score.first_kl = 0;
   score.open = false;
 }
 

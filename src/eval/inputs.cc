@@ -157,7 +157,8 @@ Document InputMaker::document(Task task, std::uint32_t seed) const {
         {lookup.form, lookup.nested, options_.tokens, options_.questions, lookup.asks},
         stream.of(0), count);
   }
-  const Prose filler{sentences_, stream.below(sentences_.size(), 0), options_.tokens, count};
+  const Prose filler{sentences_, stream.below(sentences_.size(), 0), options_.tokens, count,
+                     options_.digits};
   if (task == Task::kDrift) return drift_document(filler);
   if (task == Task::kChain) {
     const std::uint32_t chains = std::clamp(options_.tokens / kTokensAChain, 2u, kChainsMost);

@@ -92,6 +92,7 @@ struct InputOptions {
   std::uint32_t tokens = 1024;       // of a document, about (prose: exactly)
   std::uint32_t continuation = 128;  // tokens of prose after it
   std::uint32_t needles = 4;
+  std::uint32_t digits = 5;     // of a needle's number
   std::uint32_t questions = 8;  // of a lookup
 };
 

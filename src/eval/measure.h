@@ -36,6 +36,7 @@ struct QuestionScore {
   bool right = false, full_right = false;  // greedy, judged by the task's own checker
   double log_p = 0, full_log_p = 0;        // nats per answer token, teacher-forced
   double kl = 0;                           // nats, mean over the answer's rows
+  double first_kl = 0;                     // of the first: what a self-check sees (aware)
   bool open = true;  // false: a gate kept everything, and these are the full cache's
 };
 

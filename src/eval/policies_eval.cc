@@ -55,7 +55,7 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
   const model::ModelInfo& info = model.info();
   Json header = {{"quire_json", 1},
                  {"log", "eval policies"},
-                 {"version", 2},  // of the lines
+                 {"version", 3},  // of the lines
                  {"model",
                   {{"name", info.name},
                    {"quantization", info.quantization},
@@ -67,6 +67,7 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
                    {"tokens", options.inputs.tokens},
                    {"continuation", options.inputs.continuation},
                    {"needles", options.inputs.needles},
+                   {"digits", options.inputs.digits},
                    {"questions", options.inputs.questions},
                    {"aware", options.aware},
                    {"text", options.text_name},

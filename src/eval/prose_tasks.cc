@@ -8,10 +8,9 @@
 namespace quire::eval {
 namespace {
 
-constexpr std::uint32_t kDigits = 5;
-constexpr std::uint32_t kChainLength = 4;  // variables
-constexpr std::uint32_t kTopics = 3;       // documents of a drift
-constexpr std::uint32_t kQuoteShare = 4;   // a quote is so much of its document
+constexpr std::uint32_t kChainDigits = 5, kChainLength = 4;  // variables
+constexpr std::uint32_t kTopics = 3;                         // documents of a drift
+constexpr std::uint32_t kQuoteShare = 4;                     // a quote is so much of its document
 
 // Prose with `facts` between its sentences: fact i in the i-th of as many equal parts, at a random
 // sentence of it, or a single one at `depth`.
@@ -71,13 +70,14 @@ std::vector<std::string> sentences(std::string_view text) {
 
 Document needle_document(const Prose& prose, std::uint32_t needles, std::optional<double> depth,
                          const Stream& stream) {
-  QUIRE_CHECK(!prose.filler.empty() && needles >= 1 && needles <= kNeedlesMost);
+  QUIRE_CHECK(!prose.filler.empty() && needles >= 1 && needles <= needles_most(prose.digits));
+  QUIRE_CHECK(prose.digits >= 1 && prose.digits <= kDigitsMost);
   QUIRE_CHECK(!depth || needles == 1);
   Document document{.lead = "\n\n"};
   std::vector<std::string> facts;
   std::set<std::string> used;
   for (const std::size_t thing : drawn(kThings.size(), needles, stream.of(0))) {
-    const std::string number = new_number(stream.of(1), facts.size(), kDigits, used);
+    const std::string number = new_number(stream.of(1), facts.size(), prose.digits, used);
     const std::string prompt =
         "The special magic number for " + std::string(kThings[thing]) + " is";
     facts.push_back(prompt + " " + number + ". ");
@@ -95,7 +95,7 @@ Document chain_document(const Prose& prose, std::uint32_t chains, const Stream& 
       drawn(kThings.size(), std::size_t{chains} * kChainLength, stream.of(0));
   // What each variable stands for, back to the number: the answer, once the chain is whole.
   for (std::uint32_t c = 0; c < chains; ++c) {
-    values.push_back(" " + new_number(stream.of(1), c, kDigits, used));
+    values.push_back(" " + new_number(stream.of(1), c, kChainDigits, used));
   }
   for (std::uint32_t hop = 0; hop < kChainLength; ++hop) {
     for (std::uint32_t c = 0; c < chains; ++c) {

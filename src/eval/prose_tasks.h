@@ -20,14 +20,18 @@ struct Prose {
   std::size_t first = 0;                   // begins there; goes on at the beginning after the last
   std::size_t tokens = 1024;               // of the document, about, with what is hidden in it
   const TokenCount& count;
+  std::uint32_t digits = 5;  // of a needle's number: its tokens, where each is one
 };
 
 // F-cont: `needles` sentences of the form
 //   The special magic number for apple is 48120.
 // one in each of as many equal parts of the prose; a single one at `depth`, a share of it, if that
 // is given.  The question is the sentence up to its number.  REQUIRES: 1 <= needles <=
-// kNeedlesMost.
-inline constexpr std::uint32_t kNeedlesMost = 16;
+// kNeedlesMost, of one digit needles_most(1), as no two are the same; 1 <= digits <= kDigitsMost.
+inline constexpr std::uint32_t kNeedlesMost = 16, kDigitsMost = 16;
+constexpr std::uint32_t needles_most(std::uint32_t digits) {
+  return digits == 1 ? 8 : kNeedlesMost;
+}
 Document needle_document(const Prose& prose, std::uint32_t needles, std::optional<double> depth,
                          const Stream& stream);
 

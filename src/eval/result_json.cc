@@ -10,7 +10,8 @@ Json questions_json(const std::vector<QuestionScore>& scores) {
                     {"full_right", score.full_right},
                     {"log_p", score.log_p},
                     {"full_log_p", score.full_log_p},
-                    {"kl", score.kl}});
+                    {"kl", score.kl},
+                    {"first_kl", score.first_kl}});
   }
   return list;
 }
@@ -22,7 +23,8 @@ std::vector<QuestionScore> questions_of(const Json& list) {
                       .full_right = one.at("full_right"),
                       .log_p = one.at("log_p"),
                       .full_log_p = one.at("full_log_p"),
-                      .kl = one.at("kl")});
+                      .kl = one.at("kl"),
+                      .first_kl = one.at("first_kl")});
   }
   return scores;
 }

@@ -39,6 +39,7 @@ PolicyKind keydiff();
 PolicyKind snapkv();
 PolicyKind snapkv_max7();
 PolicyKind snapkv_ahead();
+PolicyKind snapkv_global();
 PolicyKind pyramidkv();
 PolicyKind adakv();
 PolicyKind paged_eviction();

@@ -21,12 +21,12 @@ json gate_json(const engine::GateReport& gate) {
                  {"value", nullptr},
                  {"score", nullptr},
                  {"seconds", gate.seconds}};
-  if (!gate.calibration) return object;
-  object["statistic"] = info_of(gate.calibration->statistic).name;
-  object["mode"] = name_of(gate.calibration->mode);
-  object["threshold"] = gate.calibration->threshold;
-  object["value"] = gate.value;
-  object["score"] = gate.score;
+  if (!gate.judged) return object;
+  object["statistic"] = gate.judged->by;
+  object["mode"] = name_of(gate.judged->mode);
+  object["threshold"] = gate.judged->threshold;
+  object["value"] = gate.judged->value;
+  object["score"] = gate.judged->score;
   return object;
 }
 

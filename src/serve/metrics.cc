@@ -21,6 +21,7 @@ constexpr double kAnswers[] = {1, 2, 5, 10, 20};
 constexpr double kGateValue[] = {-0.2, -0.1, -0.05, -0.02, -0.01, 0,   0.01, 0.02,
                                  0.05, 0.07, 0.1,   0.15,  0.2,   0.3, 0.5,  0.75,
                                  1,    1.5,  2,     3,     4,     5,   6,    8};
+constexpr double kGateKl[] = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 constexpr double kGateScore[] = {-4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4};
 constexpr double kGateTime[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5};
 constexpr double kStep[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
@@ -59,6 +60,7 @@ Metrics::Metrics()
       decode_(kRequest),
       gate_value_(kGateValue),
       gate_score_(kGateScore),
+      gate_kl_(kGateKl),
       gate_time_(kGateTime),
       prompt_size_(kTokens),
       answer_size_(kTokens),
@@ -94,9 +96,10 @@ void Metrics::answered(const engine::Answer& answer, std::uint32_t max_tokens, b
     ++gates_[std::string("{decision=\"") + name_of(gate.decision) + "\",reason=\"" + gate.reason +
              "\"}"];
   }
-  if (gate.calibration) {
-    gate_value_.observe(gate.value);
-    if (gate.calibration->mode == engine::GateMode::kZ) gate_score_.observe(gate.score);
+  if (gate.judged) {
+    const bool checked = gate.judged->by == engine::kSelfCheck;
+    (checked ? gate_kl_ : gate_value_).observe(gate.judged->value);
+    if (gate.judged->mode == engine::GateMode::kZ) gate_score_.observe(gate.judged->score);
     gate_time_.observe(gate.seconds);
   }
   prompt_size_.observe(answer.prompt_tokens);
@@ -207,6 +210,7 @@ void Metrics::write_gates(MetricText& out) const {
   out.counter("gate_decisions", "Answers by what the gate decided for their prompt, and why",
               decisions);
   out.histogram("gate_value", "The gate's statistic of prompts that were judged", gate_value_);
+  out.histogram("gate_self_check_kl", "KL of the first token behind a review, in nats", gate_kl_);
   out.histogram("gate_score", "The same in deviations from the calibration's mean (mode z)",
                 gate_score_);
   out.histogram("gate_time_seconds", "Time that the statistic took", gate_time_);

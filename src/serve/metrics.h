@@ -50,7 +50,7 @@ class Metrics {
   std::map<std::string, std::uint64_t> lossy_, evicted_;  // by policy
   std::map<std::string, std::uint64_t> gates_;            // by decision and reason
   Histogram first_token_, token_gap_, per_token_, whole_, queue_, inference_, prefill_, decode_;
-  Histogram gate_value_, gate_score_, gate_time_;
+  Histogram gate_value_, gate_score_, gate_kl_, gate_time_;
   Histogram prompt_size_, answer_size_, max_tokens_size_, n_size_, step_size_;
 };
 

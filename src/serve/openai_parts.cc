@@ -29,7 +29,7 @@ Status read_policy(const std::string& text, bool keep_given, engine::GenerateOpt
 Status read_gate(const json& value, const std::string& field, const std::string& text,
                  engine::GenerateOptions& options) {
   const std::optional<engine::GateRule> rule = engine::parse_gate_rule(text);
-  if (!rule) return refuse_field(field, shown(value) + " is none of auto, open, closed");
+  if (!rule) return refuse_field(field, shown(value) + " is none of " + engine::kGateRules);
   options.gate.rule = *rule;
   return {};
 }

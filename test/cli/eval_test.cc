@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -128,6 +130,26 @@ TEST(EvalRoles, FilesAreDocumentsAndALogIsGoneOnWith) {
   const std::string lines = test::read_file(log);
   EXPECT_EQ(parsed(quire(roles_arguments({"--data", data, "-o", log}))), report);
   EXPECT_EQ(test::read_file(log), lines);
+}
+
+TEST(EvalRoles, AProbeIsOneMoreTellerOfRoles) {
+  const std::string probe = folder().file("eval.probe");
+  const Ran trained = quire({"train", "roles", "-m", test::tiny_model(2048), "--prompts", "10",
+                             "--tokens", "512", "--epochs", "2", "--no-transfer", "-o", probe});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json report = parsed(quire(roles_arguments({"--probe", probe})));
+  std::map<std::string, std::size_t> labels;
+  for (const json& arm : report.at("arms")) {
+    const bool named = arm.contains("labels") && arm.at("labels").is_string();
+    if (named) ++labels[arm.at("labels").get<std::string>()];
+  }
+  const auto by_probe = std::ranges::count_if(
+      labels, [](const auto& entry) { return entry.first.starts_with("probe:eval.probe@"); });
+  EXPECT_EQ(by_probe, 1) << report.at("arms").dump();
+  const std::string broken = folder().write("broken.probe", "no probe");
+  const Ran ran = quire(roles_arguments({"--probe", broken}));
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_TRUE(contains(ran.err, "broken.probe: ")) << ran.err;
 }
 
 TEST(EvalRoles, WhatCannotBeIsNamed) {

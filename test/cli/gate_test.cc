@@ -166,7 +166,7 @@ TEST(Gate, OfABatchLineIsItsOwn) {
 
 TEST(Gate, FlagsThatMeanNothingAreRefused) {
   EXPECT_TRUE(contains(quire({"run", "-m", tiny_model(), "-p", "a", "--gate", "ajar"}).err,
-                       "\"ajar\" is none of auto, open, closed"));
+                       "\"ajar\" is none of auto, open, closed, self-check"));
   const std::string text = folder().write("text.txt", letters(900));
   const Ran raw = quire({"train", "gate", "-m", tiny_model(), "--mode", "raw", "--statistic",
                          "row-variation", "--text", text, "--prompts", "20", "--tokens", "96"});

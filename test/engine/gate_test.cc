@@ -96,15 +96,16 @@ TEST(Gate, ClosedAnswersAsTheFullCacheAndOpenAsThePolicy) {
   EXPECT_EQ(open.kv.gate.decision, GateDecision::kOpen);
   EXPECT_EQ(open.kv.gate.reason, "passed");
   EXPECT_EQ(open.kv.entries_dropped, plain.kv.entries_dropped);
-  EXPECT_GT(open.kv.gate.value, 0);
-  EXPECT_EQ(open.kv.gate.calibration->threshold, kAnything);
+  EXPECT_GT(open.kv.gate.judged->value, 0);
+  EXPECT_EQ(open.kv.gate.judged->threshold, kAnything);
+  EXPECT_EQ(open.kv.gate.judged->by, "row-variation");
 
   const Answer missed = asked(prompt, 60, judged(kNothing));
   EXPECT_EQ(missed.kv.gate.reason, "missed");
-  EXPECT_EQ(missed.kv.gate.value, open.kv.gate.value);
+  EXPECT_EQ(missed.kv.gate.judged->value, open.kv.gate.judged->value);
   const Answer closed = asked(prompt, 60, {.rule = GateRule::kClosed});
   EXPECT_EQ(closed.kv.gate.reason, "configured");
-  EXPECT_FALSE(closed.kv.gate.calibration);
+  EXPECT_FALSE(closed.kv.gate.judged);
   for (const Answer& answer : {missed, closed}) {
     EXPECT_EQ(answer.tokens, full);
     EXPECT_EQ(answer.kv.gate.decision, GateDecision::kClosed);
@@ -113,7 +114,7 @@ TEST(Gate, ClosedAnswersAsTheFullCacheAndOpenAsThePolicy) {
     EXPECT_EQ(answer.kv.policy, "h2o:sinks=2,recent=6");
   }
   // The threshold itself is open, as D >= tau is.
-  const double value = open.kv.gate.value;
+  const double value = open.kv.gate.judged->value;
   EXPECT_EQ(asked(prompt, 5, judged(value)).kv.gate.decision, GateDecision::kOpen);
   EXPECT_EQ(asked(prompt, 5, judged(std::nextafter(value, 9.0))).kv.gate.decision,
             GateDecision::kClosed);
@@ -121,13 +122,13 @@ TEST(Gate, ClosedAnswersAsTheFullCacheAndOpenAsThePolicy) {
 
 TEST(Gate, TheValueIsOfThePromptAlone) {
   const Tokens prompt = prompt_of(150, 3);
-  const double value = asked(prompt, 5, judged(kAnything)).kv.gate.value;
+  const double value = asked(prompt, 5, judged(kAnything)).kv.gate.judged->value;
   // Other policies, keeps, chunks.
   Bench bench;
   Request other = lossy(bench, prompt, 5, judged(kNothing), {Keep::Unit::kTokens, 20});
   other.options.policy = *make_policy("snapkv:window=16,sinks=2,recent=4");
   other.options.chunk = 7;
-  EXPECT_EQ(ask(bench, other).kv.gate.value, value);
+  EXPECT_EQ(ask(bench, other).kv.gate.judged->value, value);
   // In a batch, some of whom are preempted.
   EngineOptions options;
   options.reserve_tokens = 8;
@@ -143,7 +144,7 @@ TEST(Gate, TheValueIsOfThePromptAlone) {
   EXPECT_GT(crowd.engine->stats().preemptions, 0u);
   const Tokens full = exact(prompt, 90);
   for (const RequestId id : same) {
-    EXPECT_EQ(crowd.answers.at(id).kv.gate.value, value);
+    EXPECT_EQ(crowd.answers.at(id).kv.gate.judged->value, value);
     EXPECT_EQ(crowd.answers.at(id).tokens, full) << "closed, whoever made way";
   }
   for (const auto& [id, tokens] : expected) EXPECT_EQ(crowd.answers.at(id).tokens, tokens);
@@ -153,15 +154,97 @@ TEST(Gate, TheValueIsOfThePromptAlone) {
 
 TEST(Gate, AHitLeavesTheRowsToCompute) {
   const Tokens prompt = prompt_of(150, 3);
-  const double value = asked(prompt, 5, judged(kAnything)).kv.gate.value;
+  const double value = asked(prompt, 5, judged(kAnything)).kv.gate.judged->value;
   Bench bench({}, std::size_t{1} << 20, 64, {.hash = sha256, .identity = "hash"});
   ask(bench, bench.request(prompt, 5));
   Request request = lossy(bench, prompt, 20, judged(kNothing));
   request.options.policy = *make_policy("knorm:sinks=2,recent=6");
   const Answer answer = ask(bench, request);
   EXPECT_EQ(answer.kv.cached_tokens, 150u - kGateRows);
-  EXPECT_EQ(answer.kv.gate.value, value);
+  EXPECT_EQ(answer.kv.gate.judged->value, value);
   EXPECT_EQ(answer.tokens, exact(prompt, 20));
+}
+
+// What the model predicts behind a review is another hash, so at least these nats away.
+GateOptions self_check(double most) {
+  return {.rule = GateRule::kSelfCheck, .self_check = most};
+}
+
+TEST(SelfCheck, KlIsOfTheDistributions) {
+  const std::vector<float> even = {1, 1}, odd = {0, std::log(3.0f)};
+  EXPECT_EQ(kl_divergence(odd, odd), 0);
+  EXPECT_NEAR(kl_divergence(even, odd), 0.5 * std::log(2.0) + 0.5 * std::log(2.0 / 3), 1e-7);
+  EXPECT_NEAR(kl_divergence(odd, even), 0.25 * std::log(0.5) + 0.75 * std::log(1.5), 1e-7);
+  const std::vector<float> far = {0, 500}, near = {3000, 2999};
+  EXPECT_NEAR(kl_divergence(near, far), 500 / (1 + std::exp(-1.0)), 1);
+}
+
+TEST(SelfCheck, OpensWhereTheReviewChangesNothingThatMatters) {
+  const Tokens prompt = prompt_of(150);
+  const Tokens full = exact(prompt, 60);
+  const Answer plain = asked(prompt, 60, {}), open = asked(prompt, 60, self_check(10));
+  EXPECT_EQ(open.tokens, plain.tokens);
+  EXPECT_EQ(open.kv.gate.decision, GateDecision::kOpen);
+  EXPECT_EQ(open.kv.gate.reason, "passed");
+  EXPECT_EQ(open.kv.gate.judged->by, "self-check");
+  EXPECT_EQ(open.kv.entries_dropped, plain.kv.entries_dropped);
+  const double kl = open.kv.gate.judged->value;
+  EXPECT_GT(kl, 0.01);
+  EXPECT_EQ(asked(prompt, 5, self_check(kl)).kv.gate.decision, GateDecision::kOpen);
+  const Answer closed = asked(prompt, 60, self_check(kl * 0.999));
+  EXPECT_EQ(closed.kv.gate.reason, "missed");
+  EXPECT_EQ(closed.kv.gate.judged->value, kl);
+  EXPECT_EQ(closed.tokens, full);
+  EXPECT_EQ(closed.kv.entries_dropped, 0u);
+  // What keeps everything changes nothing.
+  const Answer all = asked(prompt, 20, self_check(0), {Keep::Unit::kTokens, 150});
+  EXPECT_EQ(all.kv.gate.judged->value, 0);
+  EXPECT_EQ(all.kv.gate.reason, "passed");
+}
+
+TEST(SelfCheck, IsOfThePromptItsPolicyAndKeepAlone) {
+  const Tokens prompt = prompt_of(150, 3);
+  const auto value_of = [&](Bench& bench, std::uint32_t chunk) {
+    Request request = lossy(bench, prompt, 5, self_check(10));
+    request.options.policy = *make_policy("knorm:sinks=2,recent=6");
+    request.options.chunk = chunk;
+    const Answer answer = ask(bench, request);
+    EXPECT_EQ(answer.kv.gate.reason, "passed");
+    return answer.kv.gate.judged->value;
+  };
+  Bench fresh, other({}, std::size_t{1} << 20, 64, {.hash = sha256, .identity = "hash"});
+  const double value = value_of(fresh, 512);
+  for (const std::uint32_t chunk : {1u, 7u, 149u, 150u}) EXPECT_EQ(value_of(fresh, chunk), value);
+  // Behind a hit there is a row left to try the review before the last.
+  ask(other, other.request(prompt, 5));
+  Request request = lossy(other, prompt, 20, self_check(0));
+  request.options.policy = *make_policy("knorm:sinks=2,recent=6");
+  const Answer hit = ask(other, request);
+  EXPECT_EQ(hit.kv.cached_tokens, 148u);
+  EXPECT_EQ(hit.kv.gate.judged->value, value);
+  EXPECT_EQ(hit.tokens, exact(prompt, 20));
+  EXPECT_EQ(other.cache->stats().sequences, 0u);
+}
+
+TEST(SelfCheck, SaysWhyItDidNotTry) {
+  EXPECT_EQ(asked(prompt_of(1), 20, self_check(10)).kv.gate.reason, "short");
+  EXPECT_EQ(asked(prompt_of(50), 20, self_check(10), {Keep::Unit::kTokens, 70}).kv.gate.reason,
+            "fits");
+  Bench bench;
+  const Result<RequestId> refused =
+      bench.engine->submit(lossy(bench, prompt_of(50), 20, self_check(10), {Keep::Unit::kPool, 0}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(refused.status().message().starts_with("gate self-check tries a keep"));
+  // A machine without memory for its row keeps the prompt whole.
+  const Tokens prompt = prompt_of(150);
+  std::uint32_t step = 0;
+  bench.model.refuse = [&](std::size_t) { return ++step == 4; };
+  Request request = lossy(bench, prompt, 20, self_check(10));
+  request.options.chunk = 60;  // 60, 60, 29, the trial, 1
+  const Answer answer = ask(bench, request);
+  EXPECT_EQ(answer.kv.gate.reason, "no room");
+  EXPECT_EQ(answer.tokens, exact(prompt, 20));
+  EXPECT_EQ(bench.cache->stats().sequences, 0u);
 }
 
 TEST(Gate, SaysWhyThereWasNothingToJudge) {

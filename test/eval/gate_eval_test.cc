@@ -16,7 +16,7 @@
 namespace quire::eval {
 namespace {
 
-constexpr QuestionScore kHarmed{.right = false, .full_right = true};
+constexpr QuestionScore kHarmed{.right = false, .full_right = true, .first_kl = 0.2};
 constexpr QuestionScore kRight{.right = true, .full_right = true};
 constexpr QuestionScore kBeyond{.right = false, .full_right = false};
 
@@ -113,8 +113,8 @@ TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   EXPECT_EQ(needle.prompts, 4u);
   EXPECT_EQ(needle.open, 1);
   EXPECT_NEAR(needle.mean, 0.8505, 1e-9);
-  // Three of each statistic, in their order.
-  ASSERT_EQ(summary.checks.size(), 9u);
+  // Three of each statistic, in their order, then of the self-check.
+  ASSERT_EQ(summary.checks.size(), 12u);
   for (const std::size_t i : {0u, 1u, 6u, 7u}) EXPECT_TRUE(summary.checks[i].pass) << i;
   EXPECT_FALSE(summary.checks[3].pass) << "row-variation is open or closed to all";
   std::vector<InputResult> harmless = {document(Task::kKeys, 0.1, {kRight}),
@@ -122,6 +122,18 @@ TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   const GateSummary nothing = summarise_gates(kCalibration, harmless);
   ASSERT_EQ(nothing.checks.size(), 1u);
   EXPECT_FALSE(nothing.checks[0].pass);
+}
+
+TEST(GateSummary, ASelfCheckKnowsWhatItsReviewChanged) {
+  const GateSummary summary = summarise_gates(kCalibration, measured());
+  ASSERT_EQ(summary.self_checks.size(), 1u);
+  EXPECT_EQ(summary.self_checks[0].policy, "snapkv");
+  EXPECT_EQ(summary.self_checks[0].harm_auc.value, 1);
+  EXPECT_EQ(summary.self_checks[0].capacity_harm_auc.value, 1);
+  EXPECT_EQ(arm_of(summary, "self-check:0.10", {}).harm.value, 0);
+  EXPECT_DOUBLE_EQ(arm_of(summary, "self-check:0.10", NeedClass::kDilution).open, 3.0 / 4);
+  EXPECT_DOUBLE_EQ(arm_of(summary, "self-check:0.30", {}).harm.value, 5.0 / 10);
+  EXPECT_DOUBLE_EQ(arm_of(summary, "random as self-check:0.10", {}).open, 6.0 / 11);
 }
 
 TEST(GateEval, MeasuresOnceAndWritesItsPages) {

@@ -94,6 +94,21 @@ TEST(Needle, DependsOnTheSeedAlone) {
 }
 
 // Follows assignments as a reader would: "VAR b = VAR a" is what "VAR a" was.
+TEST(Needle, NumbersHaveAsManyDigitsAsAskedFor) {
+  for (const std::uint32_t digits : {1u, 2u, 5u, 9u, 16u}) {
+    Prose of = prose(4, 500);
+    of.digits = digits;
+    const Document document = needle_document(of, needles_most(digits), {}, Stream(digits));
+    std::set<std::string> answers;
+    for (const Question& question : document.questions) {
+      EXPECT_EQ(question.answer.size(), 1 + digits);
+      EXPECT_EQ(occurrences(document.text, question.prompt + question.answer + ". "), 1u);
+      answers.insert(question.answer);
+    }
+    EXPECT_EQ(answers.size(), needles_most(digits));
+  }
+}
+
 TEST(Chain, TheAnswerFollowsTheAssignmentsBackToTheNumber) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const Document document = chain_document(prose(seed, 500), 4, Stream(seed));

@@ -32,7 +32,8 @@ TEST(MakePolicy, ReadsOptions) {
 TEST(MakePolicy, AnUnknownNameListsThePolicies) {
   EXPECT_EQ(refusal("h20"),
             "no policy \"h20\"; there are full, sink-recency, random, prompt-random, h2o, h2o-age, "
-            "scissorhands, tova, snapkv, snapkv-max7, snapkv-ahead, pyramidkv, adakv, chunkkv, "
+            "scissorhands, tova, snapkv, snapkv-max7, snapkv-ahead, snapkv-global, "
+            "pyramidkv, adakv, chunkkv, "
             "criticalkv, expected-attention, knorm, keydiff, lagkv, paged-eviction, kv-compress, "
             "r-kv, zipage, role-conditional, role-control");
   EXPECT_NE(refusal(""), "accepted");

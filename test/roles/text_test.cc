@@ -75,7 +75,11 @@ TEST(Text, Fences) {
 
 TEST(Text, TablesOfMarkdown) {
   EXPECT_EQ(shown("| a | bc |\n|---|---:|\n| 1 |    |\n|x\\|y|z|\nend\n"),
-            std::string("d_h_d_hh_d_") + "dddddddddd_" + "d_v_d____d_" + "dvvvvdvd_" + "pppp");
+            "d_h_d_hh_d_"
+            "dddddddddd_"
+            "d_v_d____d_"
+            "dvvvvdvd_"
+            "pppp");
   EXPECT_EQ(parts("name | age\n--- | ---\nAnn | 7\n\nprose", Role::kHeader),
             (Parts{"name", "age"}));
   EXPECT_EQ(parts("name | age\n--- | ---\nAnn | 7\n\nprose", Role::kValue), (Parts{"Ann", "7"}));

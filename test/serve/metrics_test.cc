@@ -82,22 +82,27 @@ TEST(Metrics, GatesShowWhatTheyDecidedAndWhereValuesLie) {
   engine::Answer answer = answer_of(engine::Finish::kStop, 5);
   metrics.answered(answer, 9, false);
   EXPECT_EQ(metrics.text({}, 0, false).find("quire:gate_decisions_total{"), std::string::npos);
-  answer.kv.gate = {.decision = engine::GateDecision::kClosed,
-                    .reason = "missed",
-                    .calibration = engine::GateCalibration{.mode = engine::GateMode::kZ},
-                    .value = 0.03,
-                    .score = -1.2,
-                    .seconds = 0.004};
+  answer.kv.gate = {
+      .decision = engine::GateDecision::kClosed,
+      .reason = "missed",
+      .judged =
+          engine::Judgement{
+              .by = "page-d", .mode = engine::GateMode::kZ, .value = 0.03, .score = -1.2},
+      .seconds = 0.004};
   metrics.answered(answer, 9, false);
-  answer.kv.gate.calibration->mode = engine::GateMode::kRaw;
+  answer.kv.gate.judged->mode = engine::GateMode::kRaw;
+  metrics.answered(answer, 9, false);
+  answer.kv.gate.judged = engine::Judgement{.by = engine::kSelfCheck, .value = 0.2, .score = 0.2};
   metrics.answered(answer, 9, false);
   const std::string text = metrics.text({}, 0, false);
-  EXPECT_EQ(sample(text, "quire:gate_decisions_total{decision=\"closed\",reason=\"missed\"}"), 2);
+  EXPECT_EQ(sample(text, "quire:gate_decisions_total{decision=\"closed\",reason=\"missed\"}"), 3);
+  EXPECT_EQ(sample(text, "quire:gate_self_check_kl_bucket{le=\"0.3\"}"), 1);
+  EXPECT_EQ(sample(text, "quire:gate_self_check_kl_bucket{le=\"0.1\"}"), 0);
   EXPECT_EQ(sample(text, "quire:gate_value_bucket{le=\"0.02\"}"), 0);
   EXPECT_EQ(sample(text, "quire:gate_value_bucket{le=\"0.05\"}"), 2);
   EXPECT_EQ(sample(text, "quire:gate_score_count"), 1) << "raw values have no score of their own";
   EXPECT_EQ(sample(text, "quire:gate_score_bucket{le=\"-1\"}"), 1);
-  EXPECT_EQ(sample(text, "quire:gate_time_seconds_count"), 2);
+  EXPECT_EQ(sample(text, "quire:gate_time_seconds_count"), 3);
 }
 
 TEST(Metrics, EveryLineIsASampleOfItsFamily) {

@@ -210,7 +210,7 @@ TEST(OpenAiBody, ARefusalNamesItsField) {
       {"kv", {{"mode", "exact"}, {"policy", "h2o"}}, "kv.mode: \"exact\" drops nothing"},
       {"kv", {{"mode", "lossy"}}, "kv.mode: \"lossy\" needs a policy"},
       {"kv", {{"mode", "some"}}, "kv.mode: \"some\" is none of exact, lossy"},
-      {"kv", {{"gate", "shut"}}, "kv.gate: \"shut\" is none of auto, open, closed"},
+      {"kv", {{"gate", "shut"}}, "kv.gate: \"shut\" is none of auto, open, closed, self-check"},
       {"kv", {{"gate", 1}}, "kv.gate: 1 is not a string"},
       {"kv", {{"first_token", "strict"}}, "kv.first_token: \"strict\" is not supported"},
       {"kv", {{"keep", "9 lives"}}, "kv.keep: "},
