@@ -73,7 +73,7 @@ TEST(MakePolicy, TheWholeRangeOfASeedIsAccepted) {
 
 TEST(ListPolicies, NamesAreUniqueAndDescribed) {
   const std::vector<PolicyInfo> list = list_policies();
-  ASSERT_EQ(list.size(), 25u);
+  ASSERT_EQ(list.size(), 26u);
   for (std::size_t i = 0; i < list.size(); ++i) {
     EXPECT_FALSE(list[i].source.empty());
     EXPECT_NE(list[i].options.find("sinks=4,recent=64"), std::string::npos);

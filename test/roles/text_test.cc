@@ -88,7 +88,10 @@ TEST(Text, TablesOfMarkdown) {
 
 TEST(Text, RowsOfSeparators) {
   EXPECT_EQ(shown("a,b,c\n1,\"x,y\",3\r\n4,,6\nend, so\n"),
-            std::string("hdhdhd") + "vdvvvvvdvdd" + "vddvd" + "pppppppp");
+            "hdhdhd"
+            "vdvvvvvdvdd"
+            "vddvd"
+            "pppppppp");
   EXPECT_EQ(shown("k\tv\na\t1\nb\t2"), "hdhdvdvdvdv");
   EXPECT_EQ(shown("a,b\n1,2\n3,4\n"), std::string(12, 'p')) << "two fields are too little";
   EXPECT_EQ(parts("a;b;c\n1;2;3\n4;5;6\n7;8", Role::kValue),
