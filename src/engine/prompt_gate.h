@@ -30,6 +30,12 @@ struct ReadPrompt {
   std::span<const float> logits{};  // of the last row
 };
 
+// A prediction of the first token behind a review, or why there is none.
+struct ReviewTrial {
+  std::vector<float> logits;
+  const char* failed = nullptr;
+};
+
 class PromptGate {
  public:
   // `reviewer` is closed when the gate closes.  Both borrowed.
@@ -55,12 +61,6 @@ class PromptGate {
   const GateReport& report() const { return report_; }
 
  private:
-  // A prediction of the first token behind a review, or why there is none.
-  struct Trial {
-    std::vector<float> logits;
-    const char* failed = nullptr;
-  };
-
   bool fits(const ReadPrompt& prompt) const;  // nothing would be dropped anyway
   void close(const char* reason);
   void judge(const Judgement& judgement, bool opens);
@@ -73,7 +73,7 @@ class PromptGate {
   Reviewer& reviewer_;
   bool pending_ = false;
   std::optional<bool> keeping_{};  // of the sequence; none: unknown
-  std::optional<Trial> trial_{};
+  std::optional<ReviewTrial> trial_{};
   GateReport report_;
 };
 
