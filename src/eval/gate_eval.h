@@ -110,7 +110,7 @@ Result<GateReport> evaluate_gates(model::Model& model, const CacheOptions& like,
 Json json_of(const GateReport& report);
 std::string table_of(const GateReport& report);
 std::string csv_of(const GateReport& report);  // a line per arm and class
-// gate.md, gate.csv and plots/gate-*.svg.
+// gate.md, with a section for each model; gate-MODEL.csv; plots/gate-MODEL-*.svg.
 Status write_report(const GateReport& report, const std::string& directory);
 
 }  // namespace quire::eval

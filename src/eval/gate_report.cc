@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "eval/gate_eval.h"
+#include "eval/model_page.h"
 #include "eval/plot.h"
 
 namespace quire::eval {
@@ -111,8 +112,8 @@ std::string self_checks_table(const GateReport& report) {
   return text;
 }
 
-std::string plot_name(const std::string& policy) {
-  std::string name = "gate-" + policy;
+std::string plot_name(const GateReport& report, const std::string& policy) {
+  std::string name = "gate-" + model_slug(report.quality.model_file) + "-" + policy;
   std::ranges::replace_if(
       name, [](char c) { return c == ':' || c == '=' || c == ',' || c == '/'; }, '_');
   return name + ".svg";
@@ -141,30 +142,32 @@ Plot plot_of(const GateReport& report, const std::string& policy) {
   return plot;
 }
 
-std::string page_of(const GateReport& report) {
+std::string page_head() {
+  return "# Gates\n\n"
+         "Written by `quire eval gate --report`, a section for each model. Questions are read "
+         "before the review, no token of an answer comes from the full cache. *harm*: of the "
+         "questions that the full cache answers, the share that the arm does not; intervals are "
+         "95 % bootstraps over documents. A closed gate keeps the full cache. A statistic alone: "
+         "its threshold lies half way between the means of both classes' calibration prompts; "
+         "`:z`: " +
+         fixed(engine::kGateZ, 2) +
+         " deviations of all calibration prompts. Their seeds are not those of the test. "
+         "*self-check:X*: open where the review moves the first token's distribution by X nats at "
+         "most (KL). *random as*: a gate that looks at nothing and is as often open, in "
+         "expectation; *oracle*: open where nothing is harmed. *bytes*: achieved, of the full "
+         "cache. Thresholds were written down before any run.\n\n";
+}
+
+// Begins with "## MODEL".
+std::string section_of(const GateReport& report) {
   const Json& model = report.quality.header.at("model");
   std::string text =
-      "# Gates\n\n"
-      "Written by `quire eval gate --report`. Questions are read before the review, no token of an "
-      "answer comes from the full cache. *harm*: of the questions that the full cache answers, the "
-      "share that the arm does not; intervals are 95 % bootstraps over documents. A closed gate "
-      "keeps the full cache. A statistic alone: its threshold lies half way between the means of "
-      "both classes' calibration prompts; `:z`: " +
-      fixed(engine::kGateZ, 2) +
-      " deviations of all calibration prompts. Their seeds are not those of the test. "
-      "*self-check:X*: open where the review moves the first token's distribution by X nats at "
-      "most "
-      "(KL). *random as*: "
-      "a gate that looks at nothing and is as often open, in expectation; *oracle*: open where "
-      "nothing is harmed. *bytes*: achieved, of the full cache.\n\n";
-  text += "Model: " + model.at("name").get<std::string>() + " (" +
-          model.at("quantization").get<std::string>() + ", fingerprint " +
-          model.at("fingerprint").get<std::string>() +
-          "). Documents: " + std::to_string(report.quality.inputs) +
-          "; calibration prompts of each "
-          "task: " +
-          std::to_string(report.calibration_prompts) + ". Settings: `" +
-          report.quality.header.at("options").dump() + "`.\n\n## Checks\n\n";
+      "# " + report.quality.model_file + "\n\n" + model.at("name").get<std::string>() + " (" +
+      model.at("quantization").get<std::string>() + ", fingerprint " +
+      model.at("fingerprint").get<std::string>() +
+      "). Documents: " + std::to_string(report.quality.inputs) +
+      "; calibration prompts of each task: " + std::to_string(report.calibration_prompts) +
+      ". Settings: `" + report.quality.header.at("options").dump() + "`.\n\n## Checks\n\n";
   text += checks_page(report.gates.checks) + "\n## Statistics\n\n" + statistics_table(report);
   for (const StatisticSummary& summary : report.gates.statistics) {
     text += std::string("\n### ") + info_of(summary.fit.statistic).name + "\n\n" +
@@ -176,12 +179,13 @@ std::string page_of(const GateReport& report) {
       self_checks_table(report);
   std::string last;
   for (const auto& [policy, keep] : points_of(report)) {
-    if (policy != last) text += "\n## " + policy + "\n\n![harm](plots/" + plot_name(policy) + ")\n";
+    if (policy != last)
+      text += "\n## " + policy + "\n\n![harm](plots/" + plot_name(report, policy) + ")\n";
     last = policy;
     text += "\n### " + policy + " at " + fixed(keep * 100, 2) + " %\n\n" +
             point_table(report, policy, keep);
   }
-  return text;
+  return deeper(text);
 }
 
 }  // namespace
@@ -247,13 +251,14 @@ Status write_report(const GateReport& report, const std::string& directory) {
   for (const auto& [policy, keep] : points_of(report)) {
     if (policy == last) continue;
     last = policy;
-    const std::string path = (root / "plots" / plot_name(policy)).string();
+    const std::string path = (root / "plots" / plot_name(report, policy)).string();
     if (Status status = write_file(path, svg(plot_of(report, policy))); !status.ok()) return status;
   }
-  if (Status status = write_file((root / "gate.csv").string(), csv_of(report)); !status.ok()) {
+  const std::string csv = "gate-" + model_slug(report.quality.model_file) + ".csv";
+  if (Status status = write_file((root / csv).string(), csv_of(report)); !status.ok()) {
     return status;
   }
-  return write_file((root / "gate.md").string(), page_of(report));
+  return write_section((root / "gate.md").string(), page_head(), section_of(report));
 }
 
 }  // namespace quire::eval

@@ -1,6 +1,7 @@
 #include "eval/policies_eval.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <utility>
@@ -248,7 +249,9 @@ Status Evaluation::run() {
 }
 
 PoliciesReport Evaluation::report() const {
-  PoliciesReport report{.header = header_};
+  PoliciesReport report{
+      .header = header_,
+      .model_file = std::filesystem::path(options_.model_path).filename().string()};
   std::vector<InputResult> asked;
   for (const InputResult& result : results_) {
     const bool wanted =

@@ -10,7 +10,8 @@
 namespace quire::eval {
 
 struct PoliciesReport {
-  Json header;  // the log's: model and settings
+  Json header;             // the log's: model and settings
+  std::string model_file;  // without its folder: what its section of a page is called
   std::uint32_t inputs = 0;
   Summary summary;
   std::vector<InputResult> results;

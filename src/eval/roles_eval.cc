@@ -1,7 +1,6 @@
 #include "eval/roles_eval.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -172,8 +171,7 @@ Result<RolesReport> evaluate_roles(model::Model& model, const CacheOptions& like
   quality.on_progress = part_of(options.tasks.quality.on_progress, 0, 1 - kDiagnosisPart);
   Result<TasksReport> measured = evaluate_tasks(model, like, tasks);
   if (!measured.ok()) return measured.status();
-  RolesReport report{.tasks = *std::move(measured),
-                     .model_file = std::filesystem::path(quality.model_path).filename().string()};
+  RolesReport report{.tasks = *std::move(measured)};
   const InputMaker maker(model, quality.text, quality.inputs, quality.data);
   Result<std::vector<RoleDiagnosis>> diagnosis =
       diagnose_roles(model, like, maker, report.tasks.quality.header,

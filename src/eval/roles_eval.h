@@ -54,7 +54,6 @@ struct RolesOptions {
 
 struct RolesReport {
   TasksReport tasks;
-  std::string model_file;  // without its folder: what its section is called
   std::vector<RoleDiagnosis> diagnosis;
   std::vector<Check> checks;              // the machinery's, then the thresholds above
   std::vector<std::string> not_measured;  // thresholds without their arms

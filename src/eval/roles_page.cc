@@ -180,8 +180,9 @@ std::string roles_page_head() {
 std::string roles_section(const RolesReport& report, const std::string& prefix) {
   const Json& header = report.tasks.quality.header;
   const Json &model = header.at("model"), &options = header.at("options");
-  std::string text = "## " + report.model_file + "\n\n" + model.at("name").get<std::string>() +
-                     ", " + model.at("quantization").get<std::string>() + ", fingerprint " +
+  std::string text = "## " + report.tasks.quality.model_file + "\n\n" +
+                     model.at("name").get<std::string>() + ", " +
+                     model.at("quantization").get<std::string>() + ", fingerprint " +
                      model.at("fingerprint").get<std::string>() + ", cache " +
                      report.tasks.kv_type + "; " + std::to_string(report.tasks.quality.inputs) +
                      " inputs, documents of " + options.at("tokens").dump() + " tokens, " +

@@ -2,12 +2,10 @@
 // roles_page.cc.
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "eval/model_page.h"
 #include "eval/roles_eval.h"
 #include "eval/roles_page.h"
 #include "roles/roles.h"
@@ -22,7 +20,8 @@ bool plotted(const Arm& arm) {
 
 // Cells under the names of short_name, only those of `wanted` arms.
 PoliciesReport renamed(const PoliciesReport& report, bool (*wanted)(const Arm&)) {
-  PoliciesReport copy{.header = report.header, .inputs = report.inputs};
+  PoliciesReport copy{
+      .header = report.header, .model_file = report.model_file, .inputs = report.inputs};
   for (const Cell& cell : report.summary.cells) {
     if (!wanted(cell.arm)) continue;
     copy.summary.cells.push_back(cell);
@@ -88,45 +87,6 @@ Json diagnosis_json(const std::vector<RoleDiagnosis>& all) {
   return list;
 }
 
-// "smollm2-135m-instruct-q4-1": a model's name in the names of files.
-std::string slug(const std::string& name) {
-  std::string text;
-  for (const char c : name) {
-    const auto letter = static_cast<unsigned char>(c);
-    if (std::isalnum(letter) != 0) {
-      text += static_cast<char>(std::tolower(letter));
-    } else if (!text.empty() && text.back() != '-') {
-      text += '-';
-    }
-  }
-  while (text.ends_with('-')) text.pop_back();
-  return text.empty() ? "model" : text;
-}
-
-// Sections of a page: each begins with a line of two #.
-std::vector<std::string> sections_of(const std::string& page) {
-  std::vector<std::string> sections;
-  for (std::size_t at = page.find("\n## "); at != std::string::npos;) {
-    const std::size_t next = page.find("\n## ", at + 1);
-    sections.push_back(page.substr(at + 1, next == std::string::npos ? next : next - at));
-    at = next;
-  }
-  return sections;
-}
-
-// The page that is there, this model's section in it.
-std::string merged(const std::string& there, const std::string& section) {
-  const std::string heading = section.substr(0, section.find('\n') + 1);
-  std::string page = roles_page_head();
-  bool placed = false;
-  for (const std::string& old : sections_of(there)) {
-    const bool same = old.starts_with(heading);
-    page += same ? section : old;
-    placed = placed || same;
-  }
-  return placed ? page : page + section;
-}
-
 }  // namespace
 
 Json json_of(const RolesReport& report) {
@@ -152,16 +112,13 @@ std::string table_of(const RolesReport& report) {
 
 Status write_report(const RolesReport& report, const std::string& directory) {
   const std::filesystem::path root(directory);
-  const std::string name =
-      "roles-" + slug(std::filesystem::path(report.model_file).stem().string());
-  Status status = write_plots(renamed(report.tasks.quality, plotted), directory, name + "-");
+  const PoliciesReport& quality = report.tasks.quality;
+  const std::string name = "roles-" + model_slug(quality.model_file);
+  Status status = write_plots(renamed(quality, plotted), directory, name + "-");
   if (status.ok()) status = write_file((root / (name + ".csv")).string(), csv_of(report));
   if (!status.ok()) return status;
-  std::string there;
-  if (std::ifstream in(root / "roles.md", std::ios::binary); in) {
-    there.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  return write_file((root / "roles.md").string(), merged(there, roles_section(report, name)));
+  return write_section((root / "roles.md").string(), roles_page_head(),
+                       roles_section(report, name));
 }
 
 }  // namespace quire::eval

@@ -41,7 +41,7 @@ Json json_of(const TasksReport& report);
 std::string table_of(const TasksReport& report);
 // A line per arm and measure.
 std::string csv_of(const TasksReport& report);
-// tasks.md, tasks.csv and plots/tasks-*.svg.
+// tasks.md, with a section for each model; tasks-MODEL.csv; plots/tasks-MODEL-*.svg.
 Status write_report(const TasksReport& report, const std::string& directory);
 
 }  // namespace quire::eval

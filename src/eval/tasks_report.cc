@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "eval/model_page.h"
 #include "eval/tasks_eval.h"
 
 namespace quire::eval {
@@ -51,31 +52,31 @@ Json arm_json(const Cell& cell, const std::string& kv_type) {
   return arm;
 }
 
-std::string page_of(const TasksReport& report) {
+std::string page_head() {
+  return "# Tasks at a share of the document's tokens\n\n"
+         "Written by `quire eval tasks --report`, a section for each model. Each document is read "
+         "once for each kind of watching; arms are forks of it, beside a fork that never shrinks, "
+         "in the same steps. Keep is entries of a lane as a share of the document's tokens, bytes "
+         "are what they take with tables, masks and sums. *blind*: the review comes at the "
+         "document's end, then all questions are asked of what is left. *aware*: a question is "
+         "read first, and no token of its answer comes from the full cache. *second*: another "
+         "question on what an aware review left. *right*: greedy, exact; *retained*: of the "
+         "questions that the full cache answers; *harm*: the full cache is right and the arm "
+         "wrong, of all questions; *log_p*: nats a token of the answer, teacher-forced. Intervals "
+         "are 95 % bootstraps over documents. *over random* is the paired difference to `random` "
+         "(log_p; prose and drift: KL), above 0 is better.\n\n";
+}
+
+// Begins with "## MODEL".
+std::string section_of(const TasksReport& report, const std::string& prefix) {
   const Json& header = report.quality.header;
   const Json& model = header.at("model");
-  std::string text =
-      "# Tasks at a share of the document's tokens\n\n"
-      "Written by `quire eval tasks --report`. Each document is read once for each kind of "
-      "watching; "
-      "arms are forks of it, beside a fork that never shrinks, in the same steps. Keep is entries "
-      "of "
-      "a lane as a share of the document's tokens, bytes are what they take with tables, masks and "
-      "sums. *blind*: the review comes at the document's end, then all questions are asked of what "
-      "is left. *aware*: a question is read first, and no token of its answer comes from the full "
-      "cache. *second*: another question on what an aware review left. *right*: greedy, exact; "
-      "*retained*: of the questions that the full cache answers; *harm*: the full cache is right "
-      "and "
-      "the arm wrong, of all questions; *log_p*: nats a token of the answer, teacher-forced. "
-      "Intervals are 95 % bootstraps over documents. *over random* is the paired difference to "
-      "`random` (log_p; prose and drift: KL), above 0 is better.\n\n";
-  text += "Model: " + model.at("name").get<std::string>() + " (" +
-          model.at("quantization").get<std::string>() + ", fingerprint " +
-          model.at("fingerprint").get<std::string>() + "), cache " + report.kv_type +
-          ". Inputs: " + std::to_string(report.quality.inputs) + ". Settings: `" +
-          header.at("options").dump() + "`.\n\n";
-  return text + "## Checks\n\n" + checks_page(report.quality.summary.checks) +
-         sections_page(report.quality, "tasks-");
+  return deeper("# " + report.quality.model_file + "\n\n" + model.at("name").get<std::string>() +
+                " (" + model.at("quantization").get<std::string>() + ", fingerprint " +
+                model.at("fingerprint").get<std::string>() + "), cache " + report.kv_type +
+                ". Inputs: " + std::to_string(report.quality.inputs) + ". Settings: `" +
+                header.at("options").dump() + "`.\n\n## Checks\n\n" +
+                checks_page(report.quality.summary.checks) + sections_page(report.quality, prefix));
 }
 
 }  // namespace
@@ -125,10 +126,11 @@ std::string csv_of(const TasksReport& report) {
 
 Status write_report(const TasksReport& report, const std::string& directory) {
   const std::filesystem::path root(directory);
-  Status status = write_plots(report.quality, directory, "tasks-");
-  if (status.ok()) status = write_file((root / "tasks.csv").string(), csv_of(report));
-  if (status.ok()) status = write_file((root / "tasks.md").string(), page_of(report));
-  return status;
+  const std::string name = "tasks-" + model_slug(report.quality.model_file);
+  Status status = write_plots(report.quality, directory, name + "-");
+  if (status.ok()) status = write_file((root / (name + ".csv")).string(), csv_of(report));
+  if (!status.ok()) return status;
+  return write_section((root / "tasks.md").string(), page_head(), section_of(report, name + "-"));
 }
 
 }  // namespace quire::eval

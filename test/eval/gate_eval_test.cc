@@ -180,8 +180,10 @@ TEST(GateEval, MeasuresOnceAndWritesItsPages) {
   EXPECT_LT(model.steps.size() - steps, steps / 2);
 
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / "quire-gate-eval";
-  ASSERT_TRUE(write_report(*report, folder.string()).ok());
-  for (const char* file : {"gate.md", "gate.csv", "plots/gate-snapkv_window_16.svg"}) {
+  GateReport named = *report;
+  named.quality.model_file = "Fake.gguf";
+  ASSERT_TRUE(write_report(named, folder.string()).ok());
+  for (const char* file : {"gate.md", "gate-fake.csv", "plots/gate-fake-snapkv_window_16.svg"}) {
     EXPECT_GT(std::filesystem::file_size(folder / file), 200u) << file;
   }
   std::filesystem::remove_all(folder);

@@ -171,8 +171,8 @@ TEST_F(RolesEval, ALogServesTheSameReport) {
 TEST_F(RolesEval, ThePageHasASectionAModel) {
   options_.tasks.quality.tasks = {Task::kJson, Task::kProse};
   RolesReport report = ran();
-  EXPECT_TRUE(report.model_file.ends_with("-weights.bin"));
-  report.model_file = "fake.gguf";
+  EXPECT_TRUE(report.tasks.quality.model_file.ends_with("-weights.bin"));
+  report.tasks.quality.model_file = "fake.gguf";
   const std::string directory = log_.path() + ".report";
   const auto text_of = [&](const std::string& name) {
     std::ifstream in(directory + "/" + name);
@@ -190,7 +190,7 @@ TEST_F(RolesEval, ThePageHasASectionAModel) {
   EXPECT_TRUE(text_of("roles-fake.csv").starts_with("task,view,policy,keep,gate,labels,"));
   ASSERT_TRUE(write_report(report, directory).ok());
   EXPECT_EQ(text_of("roles.md"), one) << "a section takes its own place";
-  report.model_file = "Other 0.5B.gguf";
+  report.tasks.quality.model_file = "Other 0.5B.gguf";
   ASSERT_TRUE(write_report(report, directory).ok());
   const std::string both = text_of("roles.md");
   EXPECT_TRUE(both.starts_with(one)) << "the first section stays";

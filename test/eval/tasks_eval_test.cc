@@ -148,7 +148,8 @@ TEST_F(TasksEval, ChecksAreThoseThatApply) {
 }
 
 TEST_F(TasksEval, TheReportHasAPageALineAMeasureAndPlots) {
-  const TasksReport report = ran();
+  TasksReport report = ran();
+  report.quality.model_file = "fake.gguf";
   const std::string directory = log_.path() + ".report";
   ASSERT_TRUE(write_report(report, directory).ok());
   const auto text_of = [&](const std::string& name) {
@@ -156,15 +157,17 @@ TEST_F(TasksEval, TheReportHasAPageALineAMeasureAndPlots) {
     return std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   };
   const std::string page = text_of("tasks.md");
+  EXPECT_NE(page.find("\n## fake.gguf\n"), std::string::npos);
+  EXPECT_NE(page.find("\n### Checks\n"), std::string::npos) << "inside the model's section";
   for (const char* name : {"drift-16-kl", "json-blind-16-log_p", "json-second-16-retained"}) {
-    const std::string plot = "plots/tasks-" + std::string(name) + ".svg";
+    const std::string plot = "plots/tasks-fake-" + std::string(name) + ".svg";
     EXPECT_NE(page.find(plot), std::string::npos) << plot;
     EXPECT_TRUE(text_of(plot).starts_with("<svg ")) << plot;
   }
   // Two measures of a text that goes on (nll, kl), six of answers.
   std::size_t lines = 1;
   for (const Cell& cell : report.quality.summary.cells) lines += cell.view ? 6 : 2;
-  const std::string csv = text_of("tasks.csv");
+  const std::string csv = text_of("tasks-fake.csv");
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), lines);
   std::filesystem::remove_all(directory);
   EXPECT_EQ(write_report(report, "/proc/nowhere").code(), Code::kIo);
