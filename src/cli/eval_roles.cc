@@ -85,23 +85,23 @@ std::vector<eval::Task> tasks_of(const RolesFlags& flags) {
   return tasks;
 }
 
-// Filled once there is a model to read the probe for.
-using Probe = std::shared_ptr<engine::RoleSource>;
-
 // Named by what the file holds, so that a log of another probe is another log.
-Status add_probe(const std::string& path, const Probe& probe, eval::RolesOptions& options) {
+Status add_probe(const std::string& path, const model::Model& model, eval::RolesOptions& options) {
   const Result<std::string> bytes = read_text(path);
   if (!bytes.ok()) return bytes.status();
+  const Result<engine::RoleSource> probe = read_probe(*bytes, path, model);
+  if (!probe.ok()) return probe.status();
   const std::string file = std::filesystem::path(path).filename().string();
   options.labels.push_back(
       {.name = "probe:" + file + "@" + engine::sha256_hex(*bytes).substr(0, 8),
-       .roles = [probe](const model::Model& model, std::span<const model::Token> tokens) {
-         return engine::prompt_roles(model, tokens, *probe);
+       .roles = [probe = *probe](const model::Model& of, std::span<const model::Token> tokens) {
+         return engine::prompt_roles(of, tokens, probe);
        }});
   return {};
 }
 
-Result<eval::RolesOptions> options_of(const RolesFlags& flags, const Probe& probe) {
+// Not arranged yet: a probe is one of a model.
+Result<eval::RolesOptions> options_of(const RolesFlags& flags) {
   eval::RolesOptions options;
   eval::PoliciesOptions& quality = options.tasks.quality;
   quality.keeps = shares_of(flags.keep);
@@ -118,10 +118,6 @@ Result<eval::RolesOptions> options_of(const RolesFlags& flags, const Probe& prob
     if (!file.ok()) return file.status();
     options.files.push_back({std::filesystem::path(path).filename().string(), *std::move(file)});
   }
-  if (!flags.probe.empty()) {
-    if (Status status = add_probe(flags.probe, probe, options); !status.ok()) return status;
-  }
-  eval::arrange(options);
   return options;
 }
 
@@ -130,18 +126,16 @@ int eval_roles(const RolesFlags& flags) {
     complain("--quick, --full: one of them");
     return kExitUsage;
   }
-  const auto probe = std::make_shared<engine::RoleSource>();
   const auto evaluate = [&](model::Model& model, const CacheOptions& like,
-                            const eval::RolesOptions& options) -> Result<eval::RolesReport> {
+                            eval::RolesOptions options) -> Result<eval::RolesReport> {
     if (!flags.probe.empty()) {
-      Result<engine::RoleSource> read = read_probe_file(flags.probe, model);
-      if (!read.ok()) return read.status();
-      *probe = *std::move(read);
+      if (Status status = add_probe(flags.probe, model, options); !status.ok()) return status;
     }
+    eval::arrange(options);
     return eval::evaluate_roles(model, like, options);
   };
   return run_input_eval(
-      flags, options_of(flags, probe), [](auto& options) -> auto& { return options.tasks.quality; },
+      flags, options_of(flags), [](auto& options) -> auto& { return options.tasks.quality; },
       evaluate);
 }
 

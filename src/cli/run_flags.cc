@@ -61,12 +61,17 @@ std::string check_keep(const std::string& text) {
   return keep.ok() ? std::string() : keep.status().message();
 }
 
+Result<engine::RoleSource> read_probe(std::string_view bytes, const std::string& path,
+                                      const model::Model& model) {
+  Result<engine::RoleSource> source = engine::probe_source(model, bytes);
+  if (!source.ok()) return Status(source.status().code(), path + ": " + source.status().message());
+  return source;
+}
+
 Result<engine::RoleSource> read_probe_file(const std::string& path, const model::Model& model) {
   const Result<std::string> bytes = read_text(path);
   if (!bytes.ok()) return bytes.status();
-  Result<engine::RoleSource> source = engine::probe_source(model, *bytes);
-  if (!source.ok()) return Status(source.status().code(), path + ": " + source.status().message());
-  return source;
+  return read_probe(*bytes, path, model);
 }
 
 Status set_roles(const RunFlags& flags, const model::Model& model,

@@ -37,6 +37,9 @@ Status set_policy(const std::string& policy, const std::string& keep,
 // Reads --roles, with the model at hand: a probe is of one vocabulary.
 Status set_roles(const RunFlags& flags, const model::Model& model,
                  engine::GenerateOptions& options);
+// `path`: what it is called where it is refused.
+Result<engine::RoleSource> read_probe(std::string_view bytes, const std::string& path,
+                                      const model::Model& model);
 Result<engine::RoleSource> read_probe_file(const std::string& path, const model::Model& model);
 
 // What can only be judged with all flags read; a refusal is a usage error that names the flag.

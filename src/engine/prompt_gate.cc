@@ -78,7 +78,8 @@ void PromptGate::measure(SequenceId sequence, const RunParts& run) {
 // --- the self-check ---
 
 Status PromptGate::predict(SequenceId fork, model::Token last, const GateTools& tools) {
-  if (Status status = reviewer_.try_on(fork); !status.ok()) return status;
+  Reviewer forgotten = reviewer_;  // what it learns of its fork
+  if (Status status = forgotten.review(fork); !status.ok()) return status;
   const model::Chunk row{.sequence = fork, .tokens = {&last, 1}, .logit_rows = 1, .isolate = true};
   return tools.forward(row, trial_->logits);
 }

@@ -155,13 +155,6 @@ Status Reviewer::review(SequenceId sequence) {
   return stats->tokens_kept_mean > keep ? shrink(sequence, keep) : Status();
 }
 
-Status Reviewer::try_on(SequenceId fork) const {
-  if (!policy_) return {};
-  const Result<SequenceStats> stats = cache_.stats(fork);
-  if (!stats.ok()) return stats.status();
-  return cache_.shrink(fork, *policy_, target(stats->tokens_seen)).status();
-}
-
 double Reviewer::spare(SequenceId sequence, std::uint32_t least) const {
   if (!policy_) return 0;
   const Result<SequenceStats> stats = cache_.stats(sequence);

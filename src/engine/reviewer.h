@@ -31,8 +31,6 @@ class Reviewer {
   Status cut(SequenceId sequence, std::size_t missing_bytes, std::uint32_t least);
   // Cuts the sequence to the keep target (kPool: never).
   Status review(SequenceId sequence);
-  // The same to a fork that is dropped afterwards: nothing is remembered of it.
-  Status try_on(SequenceId fork) const;
   // Answer rows between two reviews; 0 = only when the pool has no room.
   std::uint32_t cadence() const;
   // Of the answer's next rows, after `unreviewed` since the last review and up to the next: those

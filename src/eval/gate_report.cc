@@ -158,16 +158,13 @@ std::string page_head() {
          "cache. Thresholds were written down before any run.\n\n";
 }
 
-// Begins with "## MODEL".
 std::string section_of(const GateReport& report) {
-  const Json& model = report.quality.header.at("model");
-  std::string text =
-      "# " + report.quality.model_file + "\n\n" + model.at("name").get<std::string>() + " (" +
-      model.at("quantization").get<std::string>() + ", fingerprint " +
-      model.at("fingerprint").get<std::string>() +
-      "). Documents: " + std::to_string(report.quality.inputs) +
+  const PoliciesReport& quality = report.quality;
+  const std::string head =
+      model_heading(quality) + ". Documents: " + std::to_string(quality.inputs) +
       "; calibration prompts of each task: " + std::to_string(report.calibration_prompts) +
-      ". Settings: `" + report.quality.header.at("options").dump() + "`.\n\n## Checks\n\n";
+      ". Settings: `" + quality.header.at("options").dump() + "`.\n\n";
+  std::string text = "## Checks\n\n";
   text += checks_page(report.gates.checks) + "\n## Statistics\n\n" + statistics_table(report);
   for (const StatisticSummary& summary : report.gates.statistics) {
     text += std::string("\n### ") + info_of(summary.fit.statistic).name + "\n\n" +
@@ -185,21 +182,21 @@ std::string section_of(const GateReport& report) {
     text += "\n### " + policy + " at " + fixed(keep * 100, 2) + " %\n\n" +
             point_table(report, policy, keep);
   }
-  return deeper(text);
+  return head + deeper(text);
 }
 
 }  // namespace
 
 Json json_of(const GateReport& report) {
-  Json statistics = Json::array(), checks = Json::array(), arms = Json::array();
+  Json statistics = Json::array(), self_checks = Json::array(), arms = Json::array();
   for (const StatisticSummary& summary : report.gates.statistics) {
     statistics.push_back(statistic_json(summary));
   }
   for (const SelfCheckSummary& found : report.gates.self_checks) {
-    checks.push_back({{"policy", found.policy},
-                      {"keep", found.keep},
-                      {"harm_auc", json_of(found.harm_auc)},
-                      {"capacity_harm_auc", json_of(found.capacity_harm_auc)}});
+    self_checks.push_back({{"policy", found.policy},
+                           {"keep", found.keep},
+                           {"harm_auc", json_of(found.harm_auc)},
+                           {"capacity_harm_auc", json_of(found.capacity_harm_auc)}});
   }
   for (const GatedArm& arm : report.gates.arms) {
     arms.push_back({{"policy", arm.policy},
@@ -216,7 +213,7 @@ Json json_of(const GateReport& report) {
           {"inputs", report.quality.inputs},
           {"calibration_prompts", report.calibration_prompts},
           {"statistics", statistics},
-          {"self_checks", checks},
+          {"self_checks", self_checks},
           {"arms", arms},
           {"checks", json_of(report.gates.checks)}};
 }

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <vector>
 
-#include "eval/policies_report.h"
-
 namespace quire::eval {
 namespace {
 
@@ -41,10 +39,17 @@ std::string model_slug(const std::string& model_file) {
 std::string deeper(const std::string& markdown) {
   std::string text;
   for (std::size_t i = 0; i < markdown.size(); ++i) {
-    const bool begins = markdown[i] == '#' && (i == 0 || markdown[i - 1] == '\n');
-    text += begins ? "##" : markdown.substr(i, 1);
+    if (markdown[i] == '#' && (i == 0 || markdown[i - 1] == '\n')) text += '#';
+    text += markdown[i];
   }
   return text;
+}
+
+std::string model_heading(const PoliciesReport& report) {
+  const Json& model = report.header.at("model");
+  return "## " + report.model_file + "\n\n" + model.at("name").get<std::string>() + " (" +
+         model.at("quantization").get<std::string>() + ", fingerprint " +
+         model.at("fingerprint").get<std::string>() + ")";
 }
 
 Status write_section(const std::string& path, const std::string& head, const std::string& section) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "quire/status.h"
+#include "eval/policies_report.h"
 
 namespace quire::eval {
 
@@ -11,6 +11,9 @@ namespace quire::eval {
 std::string model_slug(const std::string& model_file);
 // Every heading one level deeper.
 std::string deeper(const std::string& markdown);
+
+// How a section begins: "## FILE", and NAME (QUANTIZATION, fingerprint HASH).
+std::string model_heading(const PoliciesReport& report);
 
 // Writes `head` and the sections that the page at `path` has.  `section` begins with "## MODEL": it
 // takes the place of an earlier one of that heading, or stands behind the others.  kIo.

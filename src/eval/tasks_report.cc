@@ -67,16 +67,13 @@ std::string page_head() {
          "(log_p; prose and drift: KL), above 0 is better.\n\n";
 }
 
-// Begins with "## MODEL".
 std::string section_of(const TasksReport& report, const std::string& prefix) {
-  const Json& header = report.quality.header;
-  const Json& model = header.at("model");
-  return deeper("# " + report.quality.model_file + "\n\n" + model.at("name").get<std::string>() +
-                " (" + model.at("quantization").get<std::string>() + ", fingerprint " +
-                model.at("fingerprint").get<std::string>() + "), cache " + report.kv_type +
-                ". Inputs: " + std::to_string(report.quality.inputs) + ". Settings: `" +
-                header.at("options").dump() + "`.\n\n## Checks\n\n" +
-                checks_page(report.quality.summary.checks) + sections_page(report.quality, prefix));
+  const PoliciesReport& quality = report.quality;
+  return model_heading(quality) + ", cache " + report.kv_type +
+         ". Inputs: " + std::to_string(quality.inputs) + ". Settings: `" +
+         quality.header.at("options").dump() + "`.\n\n" +
+         deeper("## Checks\n\n" + checks_page(quality.summary.checks) +
+                sections_page(quality, prefix));
 }
 
 }  // namespace
