@@ -25,26 +25,32 @@ enum class Statistic : std::uint8_t {
   // Mean over the lanes of log(max / mean) of a lane's score: weights of the middle entries, summed
   // over rows and query heads, averaged over 5 neighbours (as `snapkv` does).
   kLogMaxMean,
+  // A negative control, for experiments: kPageD of the same heads, dealt to the same layers in an
+  // order that their sets make; it knows nothing of layers.
+  kShuffledD,
 };
 
 struct StatisticInfo {
   Statistic statistic;
   const char* name;
-  bool safe_above;    // whether a large value says that entries may be dropped
-  const char* about;  // for people, a line
+  bool safe_above;       // whether a large value says that entries may be dropped
+  const char* about;     // for people, a line
+  bool control = false;  // no gate is judged by it
 };
 // Every statistic, in the order of the enum.
 inline constexpr StatisticInfo kStatistics[] = {
     {Statistic::kPageD, "page-d", true, "PAGE's D: heads agree in early layers, not in late ones"},
     {Statistic::kRowVariation, "row-variation", true, "weights change from row to row"},
     {Statistic::kLogMaxMean, "log-max-mean", false, "one entry stands out of the others"},
+    {Statistic::kShuffledD, "shuffled-d", true, "page-d of heads dealt to layers anew", true},
 };
 constexpr const StatisticInfo& info_of(Statistic statistic) {
   return kStatistics[static_cast<std::size_t>(statistic)];
 }
+// Of those that gates are judged by.
 constexpr std::optional<Statistic> parse_statistic(std::string_view name) {
   for (const StatisticInfo& info : kStatistics) {
-    if (name == info.name) return info.statistic;
+    if (name == info.name && !info.control) return info.statistic;
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <random>
 
 namespace quire {
 namespace {
@@ -43,6 +44,49 @@ double log_max_mean(std::span<const double> score) {
   return total > 0 ? std::log(most / mean(total, score.size())) : 0;
 }
 
+using Sets = std::vector<std::vector<Ordinal>>;  // of a layer's query heads
+
+// [layer]; of layers that are not read nothing.
+std::vector<Sets> sets_of(std::span<const std::vector<LaneReading>> lanes) {
+  std::vector<Sets> sets(lanes.size());
+  for (std::size_t layer = 0; layer < lanes.size(); ++layer) {
+    for (const LaneReading& lane : lanes[layer]) {
+      sets[layer].insert(sets[layer].end(), lane.sets.begin(), lane.sets.end());
+    }
+  }
+  return sets;
+}
+
+// Every head in the place of another, by a seed that the sets make: equal prompts, equal orders.
+void deal_anew(std::vector<Sets>& layers) {
+  std::vector<std::vector<Ordinal>*> heads;
+  std::uint64_t seed = 0;
+  for (Sets& layer : layers) {
+    for (std::vector<Ordinal>& head : layer) {
+      heads.push_back(&head);
+      for (const Ordinal entry : head) seed = (seed ^ entry) * 0x100000001b3;  // FNV-1
+    }
+  }
+  std::mt19937_64 random(seed);
+  for (std::size_t left = heads.size(); left > 1; --left) {
+    std::swap(*heads[left - 1], *heads[random() % left]);
+  }
+}
+
+double page_d(const std::vector<Sets>& layers) {
+  const std::uint32_t third = third_of(static_cast<std::uint32_t>(layers.size()));
+  double early = 0, late = 0;
+  for (std::uint32_t i = 0; i < third; ++i) {
+    early += agreement(layers[i]);
+    late += agreement(layers[layers.size() - third + i]);
+  }
+  return mean(early, third) - mean(late, third);
+}
+
+bool compares_sets(Statistic statistic) {
+  return statistic == Statistic::kPageD || statistic == Statistic::kShuffledD;
+}
+
 }  // namespace
 
 std::uint32_t third_of(std::uint32_t layers) {
@@ -60,7 +104,7 @@ bool reads_layer(Statistic statistic, std::uint32_t layer, std::uint32_t layers)
   const LayerRange middle = middle_third(layers);
   const bool inside = layer >= middle.first && layer < middle.end;
   if (statistic == Statistic::kRowVariation) return inside;
-  if (statistic != Statistic::kPageD) return true;
+  if (!compares_sets(statistic)) return true;
   return layer < third_of(layers) || layer >= layers - third_of(layers);
 }
 
@@ -111,6 +155,7 @@ LaneReading read_lane(Statistic statistic, const LaneMoments& lane) {
   };
   switch (statistic) {
     case Statistic::kPageD:
+    case Statistic::kShuffledD:
       for (std::uint32_t g = 0; g < lane.group; ++g) {
         reading.sets.push_back(largest(head(lane.sum, g), kGateSet));
       }
@@ -136,30 +181,18 @@ LaneReading read_lane(Statistic statistic, const LaneMoments& lane) {
 }
 
 double statistic_of(Statistic statistic, std::span<const std::vector<LaneReading>> lanes) {
-  const auto layers = static_cast<std::uint32_t>(lanes.size());
-  if (statistic != Statistic::kPageD) {
-    double total = 0;
-    std::size_t count = 0;
-    for (const std::vector<LaneReading>& layer : lanes) {
-      for (const LaneReading& lane : layer) total += lane.value;
-      count += layer.size();
-    }
-    return mean(total, count);
+  if (compares_sets(statistic)) {
+    std::vector<Sets> layers = sets_of(lanes);
+    if (statistic == Statistic::kShuffledD) deal_anew(layers);
+    return page_d(layers);
   }
-  const auto of_layer = [&](std::uint32_t layer) {
-    std::vector<std::vector<Ordinal>> sets;
-    for (const LaneReading& lane : lanes[layer]) {
-      sets.insert(sets.end(), lane.sets.begin(), lane.sets.end());
-    }
-    return agreement(sets);
-  };
-  const std::uint32_t third = third_of(layers);
-  double early = 0, late = 0;
-  for (std::uint32_t i = 0; i < third; ++i) {
-    early += of_layer(i);
-    late += of_layer(layers - third + i);
+  double total = 0;
+  std::size_t count = 0;
+  for (const std::vector<LaneReading>& layer : lanes) {
+    for (const LaneReading& lane : layer) total += lane.value;
+    count += layer.size();
   }
-  return mean(early, third) - mean(late, third);
+  return mean(total, count);
 }
 
 }  // namespace quire

@@ -22,11 +22,11 @@ struct LaneMoments {
 
 // What is left of a lane, a few numbers.
 struct LaneReading {
-  std::vector<std::vector<Ordinal>> sets{};  // [group], kPageD
+  std::vector<std::vector<Ordinal>> sets{};  // [group], kPageD and kShuffledD
   double value = 0;                          // the others
 };
 
-// Layers [first, end) of `layers` that a statistic reads; kPageD: those of the other thirds too.
+// Layers [first, end) of `layers`.
 struct LayerRange {
   std::uint32_t first = 0, end = 0;
 };

@@ -30,6 +30,7 @@ struct GateFlags {
 std::string statistics() {
   std::string text = "What prompts are judged by:";
   for (const StatisticInfo& info : kStatistics) {
+    if (info.control) continue;
     const std::string name = info.name;
     text += "\n  " + name + std::string(16 - name.size(), ' ') + info.about;
   }

@@ -31,6 +31,7 @@ void add_gates(const GatePoint& point, const std::vector<StatisticSummary>& stat
   add_gate(
       point, "oracle", [](const GateItem& item) { return !item.harmed(); }, arms);
   for (const StatisticSummary& summary : statistics) {
+    if (info_of(summary.fit.statistic).control) continue;
     const std::string name = info_of(summary.fit.statistic).name;
     for (const engine::GateMode mode : {engine::GateMode::kLabelled, engine::GateMode::kZ}) {
       const engine::GateCalibration by = summary.fit.calibration(mode);
@@ -86,7 +87,8 @@ void add_checks(const GatePoint* judged, GateSummary& summary) {
   const std::string at = " (" + judged->policy + " at " + fixed(judged->keep * 100, 2) + " %)";
   std::vector<std::string> gates;
   for (const StatisticSummary& statistic : summary.statistics) {
-    gates.emplace_back(info_of(statistic.fit.statistic).name);
+    const StatisticInfo& info = info_of(statistic.fit.statistic);
+    if (!info.control) gates.emplace_back(info.name);
   }
   gates.push_back(self_check_name(engine::kSelfCheckKl));
   for (const std::string& name : gates) {
@@ -243,6 +245,14 @@ GateSummary summarise_gates(const std::vector<LabelledValues>& calibration,
   }
   for (const GatePoint& point : points) summary.self_checks.push_back(self_check_of(point));
   add_checks(judged, summary);
+  for (const StatisticSummary& statistic : summary.statistics) {
+    const StatisticInfo& info = info_of(statistic.fit.statistic);
+    if (!info.control) continue;
+    const Interval& interval = statistic.auc.interval;
+    summary.checks.push_back({std::string(info.name) + " (control): tells no class from another",
+                              "the interval of its AUC includes 0.5", with_interval(statistic.auc),
+                              interval.low <= 0.5 && interval.high >= 0.5});
+  }
   return summary;
 }
 

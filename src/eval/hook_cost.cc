@@ -2,6 +2,8 @@
 
 #include <time.h>
 
+#include <bit>
+#include <chrono>
 #include <vector>
 
 #include "engine/budget.h"
@@ -19,14 +21,38 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+struct StepTime {
+  double forward = 0, hooks = 0;  // processor seconds of the calling thread
+  double wall = 0;                // seconds
+};
+
+// `copy_bytes`: the most that the hooks may copy; 0: a step without hooks.
+Result<StepTime> timed_step(model::Model& model, Cache& cache, std::span<const model::Chunk> chunks,
+                            std::size_t copy_bytes) {
+  const auto start = std::chrono::steady_clock::now();
+  const double begin = thread_seconds();
+  if (Status status = model.forward(chunks, [](auto...) {}); !status.ok()) return status;
+  const double middle = thread_seconds();
+  if (copy_bytes > 0) {
+    cache.plan_moves(copy_bytes);
+    cache.copy_moves(copy_bytes);
+    cache.install_moves();
+  }
+  return StepTime{
+      .forward = middle - begin,
+      .hooks = thread_seconds() - middle,
+      .wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
 }  // namespace
 
-Result<double> idle_hook_share(model::Model& model, CacheOptions options,
-                               std::span<const model::Token> prompt, std::uint32_t steps) {
+Result<HookCost> idle_hook_cost(model::Model& model, CacheOptions options,
+                                std::span<const model::Token> prompt, std::uint32_t pairs) {
   const auto length = static_cast<std::uint32_t>(prompt.size());
   // Twice what all could hold: never near the watermark.
   options.budget_bytes =
-      2 * (kSequences + 1) * engine::kv_bytes(options, length + steps, options.max_rows) + 64 * kMi;
+      2 * (kSequences + 1) * engine::kv_bytes(options, length + 2 * pairs, options.max_rows) +
+      64 * kMi;
   const Result<std::unique_ptr<Cache>> opened = Cache::open(options);
   if (!opened.ok()) return opened.status();
   Cache& cache = **opened;
@@ -49,25 +75,30 @@ Result<double> idle_hook_share(model::Model& model, CacheOptions options,
   const std::size_t copy_bytes = engine::kv_bytes_per_token(options) * length / 50;
   cache.plan_moves(0);  // sets blocks aside, once
   double hooks = 0, forward = 0;
-  for (std::uint32_t step = 0; step < steps; ++step) {
-    std::vector<model::Chunk> chunks;
-    for (const Held& sequence : sequences) {
-      chunks.push_back({.sequence = sequence.id(),
-                        .tokens = prompt.subspan(step % length, 1),
-                        .answer = true,
-                        .logit_rows = 1});
+  std::vector<double> walls;
+  for (std::uint32_t pair = 0; pair < pairs; ++pair) {
+    double with = 0, without = 0;
+    for (const bool first : {true, false}) {
+      // Thue and Morse's order has no period to fall in with that of blocks that are opened.
+      const bool hooked = first == (std::popcount(pair) % 2 == 0);
+      std::vector<model::Chunk> chunks;
+      for (const Held& sequence : sequences) {
+        chunks.push_back({.sequence = sequence.id(),
+                          .tokens = prompt.subspan(pair % length, 1),
+                          .answer = true,
+                          .logit_rows = 1});
+      }
+      const Result<StepTime> step = timed_step(model, cache, chunks, hooked ? copy_bytes : 0);
+      if (!step.ok()) return step.status();
+      (hooked ? with : without) = step->wall;
+      if (!hooked) continue;
+      hooks += step->hooks;
+      forward += step->forward;
     }
-    const double begin = thread_seconds();
-    const Status status = model.forward(chunks, [](auto...) {});
-    const double middle = thread_seconds();
-    if (!status.ok()) return status;
-    cache.plan_moves(copy_bytes);
-    cache.copy_moves(copy_bytes);
-    cache.install_moves();
-    hooks += thread_seconds() - middle;
-    forward += middle - begin;
+    walls.push_back(with / without - 1);
   }
-  return forward > 0 ? hooks / forward : 0;
+  return HookCost{.processor_share = forward > 0 ? hooks / forward : 0,
+                  .wall = estimate_median(walls)};
 }
 
 }  // namespace quire::eval

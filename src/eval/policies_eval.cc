@@ -56,7 +56,7 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
   const model::ModelInfo& info = model.info();
   Json header = {{"quire_json", 1},
                  {"log", "eval policies"},
-                 {"version", 3},  // of the lines
+                 {"version", 4},  // of the lines
                  {"model",
                   {{"name", info.name},
                    {"quantization", info.quantization},

@@ -47,6 +47,21 @@ Interval wilson(std::size_t successes, std::size_t trials) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
+Estimate estimate_median(std::span<const double> values) {
+  if (values.empty()) return {.value = kNan, .interval = {kNan, kNan}};
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  const auto n = static_cast<double>(sorted.size());
+  const double half = kZ95 * std::sqrt(n) / 2;
+  const double low = std::max(0.0, std::floor(n / 2 - half));
+  const double high = std::min(n - 1, std::ceil(n / 2 + half));
+  return {
+      .value = median(sorted),
+      .interval = {sorted[static_cast<std::size_t>(low)], sorted[static_cast<std::size_t>(high)]},
+      .clusters = sorted.size(),
+      .items = sorted.size()};
+}
+
 Estimate bootstrap_mean(std::span<const std::vector<double>> clusters,
                         const BootstrapOptions& options) {
   std::vector<Share> sums;

@@ -30,6 +30,10 @@ struct Estimate {
   std::size_t clusters = 0, items = 0;  // clusters: those with an item
 };
 
+// A median with the order statistics that hold it at 95 %, whatever the values' distribution (by
+// the normal limit of the binomial).  Every value is its own cluster.  Of no values: NaN.
+Estimate estimate_median(std::span<const double> values);
+
 struct BootstrapOptions {
   std::uint32_t resamples = 2000;
   std::uint64_t seed = 1;

@@ -8,7 +8,6 @@
 
 #include "engine/budget.h"
 #include "eval/block_oracle.h"
-#include "eval/hook_cost.h"
 
 namespace quire::eval {
 namespace {
@@ -20,6 +19,7 @@ constexpr std::uint32_t kRows = 512;   // of a step
 constexpr std::uint32_t kAnswer = 64;  // rows that policies of the answer's attention look at
 constexpr std::uint32_t kFormulaBlocks = 200;  // of a lane
 constexpr std::uint32_t kLogitPrompt = 448, kLogitTokens = 512, kLogitRows = 32;
+constexpr std::uint32_t kHookPairs = 100;  // of steps
 
 constexpr const char* kRandom = "random:sinks=0,recent=0";
 constexpr const char* kRecency = "sink-recency:sinks=0,recent=0";
@@ -326,10 +326,10 @@ Status Experiment::run() {
   if (!options_.hook_cost) return {};
   CacheOptions options = like_;
   options.repack = {};
-  const Result<double> idle =
-      idle_hook_share(model_, options, std::span(tokens_).first(kLogitTokens), 32);
-  if (!idle.ok()) return idle.status();
-  report_.idle_overhead = *idle;
+  const Result<HookCost> cost =
+      idle_hook_cost(model_, options, std::span(tokens_).first(kLogitTokens), kHookPairs);
+  if (!cost.ok()) return cost.status();
+  report_.hooks = *cost;
   return {};
 }
 
@@ -350,7 +350,6 @@ void merge(VtokenReport& report, VtokenReport other) {
   const auto worse = [](double& of, double found) { of = std::max(of, found); };
   worse(report.random_saving_error_points, other.random_saving_error_points);
   worse(report.control_saving, other.control_saving);
-  worse(report.idle_overhead, other.idle_overhead);
 }
 
 std::vector<std::string> models_of(const VtokenReport& report) {

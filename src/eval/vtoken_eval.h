@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "eval/capacity.h"
+#include "eval/hook_cost.h"
 #include "eval/inputs.h"
 #include "eval/log.h"
 #include "eval/peer_capacity.h"
@@ -71,7 +72,8 @@ struct VtokenReport {
   std::vector<VtokenCell> cells;
   std::vector<VtokenLogits> logits;
   std::uint64_t oracle_mismatches = 0;
-  double random_saving_error_points = 0, control_saving = 0, idle_overhead = 0;
+  double random_saving_error_points = 0, control_saving = 0;
+  std::optional<HookCost> hooks{};  // of the first model
   std::optional<CapacityReport> capacity{};
   std::optional<PeerCapacity> peer{};  // not without capacity
   std::vector<std::string> left_out;   // policies this build does not have

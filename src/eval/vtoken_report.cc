@@ -74,6 +74,19 @@ Json capacity_json(const CapacityReport& found) {
   return cells;
 }
 
+void add_hooks(const HookCost& cost, std::vector<Verdict>& all) {
+  all.push_back({"hooks where memory is ample", "under 1 % of a step's processor time",
+                 fixed(cost.processor_share * 100, 3) + " %",
+                 cost.processor_share <= kIdleOverheadMost});
+  const Interval& interval = cost.wall.interval;
+  all.push_back({"steps with hooks to steps without, where memory is ample",
+                 "the interval of the median includes 0 to 1 %, in part",
+                 fixed(cost.wall.value * 100, 2) + " % [" + fixed(interval.low * 100, 2) + ", " +
+                     fixed(interval.high * 100, 2) + "] longer, " +
+                     std::to_string(cost.wall.clusters) + " pairs in turns",
+                 interval.low <= kIdleOverheadMost && interval.high >= 0});
+}
+
 std::vector<Verdict> verdicts(const VtokenReport& report) {
   const bool equal = std::ranges::all_of(report.logits, &VtokenLogits::bit_equal);
   const bool moved = std::ranges::all_of(
@@ -91,9 +104,8 @@ std::vector<Verdict> verdicts(const VtokenReport& report) {
       {"logits of never, whole and repack", "bit-equal for the same victims",
        std::string(equal ? "bit-equal" : "they differ") + (moved ? "" : "; nothing was moved"),
        equal && moved},
-      {"hooks where memory is ample", "under 1 % of a step's processor time",
-       fixed(report.idle_overhead * 100, 3) + " %", report.idle_overhead <= kIdleOverheadMost},
   };
+  if (report.hooks) add_hooks(*report.hooks, all);
   if (report.capacity) add_capacity(*report.capacity, all);
   return all;
 }
@@ -279,7 +291,12 @@ Json json_of(const VtokenReport& report) {
     summary["concurrency_vs_llama"] = report.peer->concurrency;
     summary["throughput_vs_llama"] = report.peer->throughput;
   }
-  summary["idle_overhead"] = report.idle_overhead;
+  if (report.hooks) {
+    const Estimate& wall = report.hooks->wall;
+    summary["idle_overhead"] = report.hooks->processor_share;
+    summary["idle_overhead_wall"] = wall.value;
+    summary["idle_overhead_wall_interval"] = {wall.interval.low, wall.interval.high};
+  }
   return {{"quire_json", 1},
           {"model", report.model},
           {"cells", cells},

@@ -84,6 +84,31 @@ TEST(GateStatistics, DIsInsideItsRangeAndKnowsNoOrderOfHeads) {
   }
 }
 
+TEST(GateStatistics, TheControlKnowsNoLayers) {
+  // Early heads agree, late ones do not: D is 1, whatever the entries are.
+  std::mt19937_64 random(test::seed());
+  double sum = 0, least = 1, most = -1;
+  constexpr int kRounds = 400;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::vector<LaneReading>> lanes(6);
+    const auto shared = static_cast<Ordinal>(random() % 1000);
+    for (std::uint32_t layer = 0; layer < 6; ++layer) {
+      for (Ordinal h = 0; h < 4; ++h) {
+        lanes[layer].push_back(with_sets({{layer < 3 ? shared : 2000 + 4 * layer + h}}));
+      }
+    }
+    EXPECT_EQ(statistic_of(Statistic::kPageD, lanes), 1);
+    const double dealt = statistic_of(Statistic::kShuffledD, lanes);
+    EXPECT_EQ(statistic_of(Statistic::kShuffledD, lanes), dealt) << "equal prompts, equal orders";
+    sum += dealt;
+    least = std::min(least, dealt);
+    most = std::max(most, dealt);
+  }
+  EXPECT_NEAR(sum / kRounds, 0, 0.1);
+  EXPECT_LT(least, 0);
+  EXPECT_GT(most, 0);
+}
+
 // A lane of two heads whose middle entries are [4, 4 + middle).
 struct Lane {
   std::vector<float> sum, square;
@@ -124,7 +149,8 @@ TEST(GateStatistics, LogMaxMeanIsOfThePooledScoreOfBothHeads) {
 
 TEST(GateStatistics, NamesAreReadAsWritten) {
   for (const StatisticInfo& info : kStatistics) {
-    EXPECT_EQ(parse_statistic(info.name), info.statistic);
+    EXPECT_EQ(parse_statistic(info.name).has_value(), !info.control) << info.name;
+    EXPECT_EQ(parse_statistic(info.name).value_or(info.statistic), info.statistic);
     EXPECT_EQ(info_of(info.statistic).name, info.name);
   }
   EXPECT_FALSE(parse_statistic("entropy"));

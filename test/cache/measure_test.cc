@@ -132,7 +132,7 @@ TEST(Measure, ChunksThreadsNeighboursAndLevelsDoNotMatter) {
     for (std::thread& thread : threads) thread.join();
   };
   EXPECT_EQ(measured(*cache, id, run), whole);
-  EXPECT_EQ(parts.size(), 12u);
+  EXPECT_EQ(parts.size(), 4 * std::size(kStatistics));
 }
 
 TEST(Measure, PoliciesDoNotMatterNorDoPrefixHits) {

@@ -21,9 +21,9 @@ constexpr QuestionScore kRight{.right = true, .full_right = true};
 constexpr QuestionScore kBeyond{.right = false, .full_right = false};
 
 // By page-d, where large values are safe, and log-max-mean, where small ones are; row-variation
-// knows nothing.
+// and the control know nothing.
 GateValues values_of(double safe) {
-  return {safe, 1, -safe};
+  return {safe, 1, -safe, 0};
 }
 
 LabelledValues labelled(Task task, double safe) {
@@ -102,7 +102,7 @@ TEST(GateSummary, GatesSelectBetweenArmAndFullCache) {
 
 TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   const GateSummary summary = summarise_gates(kCalibration, measured());
-  ASSERT_EQ(summary.statistics.size(), 3u);
+  ASSERT_EQ(summary.statistics.size(), 4u);
   EXPECT_EQ(summary.statistics[0].auc.value, 1);
   EXPECT_EQ(summary.statistics[1].auc.value, 0.5) << "equal values are worth half";
   EXPECT_EQ(summary.statistics[2].auc.value, 1);
@@ -113,14 +113,15 @@ TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   EXPECT_EQ(needle.prompts, 4u);
   EXPECT_EQ(needle.open, 1);
   EXPECT_NEAR(needle.mean, 0.8505, 1e-9);
-  // Three of each statistic, in their order, then of the self-check.
-  ASSERT_EQ(summary.checks.size(), 12u);
+  // Three of each statistic, in their order, then of the self-check; one of the control.
+  ASSERT_EQ(summary.checks.size(), 13u);
+  EXPECT_TRUE(summary.checks[12].pass);
   for (const std::size_t i : {0u, 1u, 6u, 7u}) EXPECT_TRUE(summary.checks[i].pass) << i;
   EXPECT_FALSE(summary.checks[3].pass) << "row-variation is open or closed to all";
   std::vector<InputResult> harmless = {document(Task::kKeys, 0.1, {kRight}),
                                        document(Task::kNeedle, 0.9, {kRight})};
   const GateSummary nothing = summarise_gates(kCalibration, harmless);
-  ASSERT_EQ(nothing.checks.size(), 1u);
+  ASSERT_EQ(nothing.checks.size(), 2u);
   EXPECT_FALSE(nothing.checks[0].pass);
 }
 
@@ -166,13 +167,14 @@ TEST(GateEval, MeasuresOnceAndWritesItsPages) {
   }
   const Json object = json_of(*report);
   EXPECT_EQ(object.at("quire_json"), 1);
-  EXPECT_EQ(object.at("statistics").size(), 3u);
+  EXPECT_EQ(object.at("statistics").size(), 4u);
   std::set<std::string> gates;
   for (const Json& arm : object.at("arms")) gates.insert(arm.at("gate").get<std::string>());
   for (const char* gate :
        {"open", "closed", "oracle", "page-d", "row-variation:z", "random as log-max-mean"}) {
     EXPECT_TRUE(gates.contains(gate)) << gate;
   }
+  EXPECT_FALSE(gates.contains("shuffled-d")) << "a control is no gate";
   // Again from the log: calibration alone is read anew.
   const Result<GateReport> again = run();
   ASSERT_TRUE(again.ok()) << again.status().message();

@@ -14,6 +14,20 @@
 namespace quire::eval {
 namespace {
 
+TEST(Statistics, AMedianLiesBetweenOrderStatistics) {
+  std::vector<double> values;
+  for (int i = 100; i > 0; --i) values.push_back(i);
+  const Estimate estimate = estimate_median(values);
+  EXPECT_DOUBLE_EQ(estimate.value, 50.5);
+  EXPECT_DOUBLE_EQ(estimate.interval.low, 41) << "the 41st; 50 - 9.8 are below";
+  EXPECT_DOUBLE_EQ(estimate.interval.high, 61);
+  EXPECT_EQ(estimate.clusters, 100u);
+  const Estimate one = estimate_median(std::vector<double>{3});
+  EXPECT_EQ(one.interval.low, 3);
+  EXPECT_EQ(one.interval.high, 3);
+  EXPECT_TRUE(std::isnan(estimate_median({}).value));
+}
+
 TEST(Statistics, QuantilesAreThoseOfNumPy) {
   const std::vector<double> values = {7, 1, 4, 2};
   EXPECT_DOUBLE_EQ(quantile(values, 0), 1);

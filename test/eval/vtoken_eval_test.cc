@@ -57,7 +57,11 @@ TEST(VtokenEval, TheCacheHoldsWhatTheOracleCounts) {
     EXPECT_GT(logits.moved_entries, 0u) << logits.policy;
     EXPECT_GT(logits.reviews, 0u);
   }
-  EXPECT_GE(report->idle_overhead, 0);
+  ASSERT_TRUE(report->hooks);
+  EXPECT_GE(report->hooks->processor_share, 0);
+  EXPECT_EQ(report->hooks->wall.clusters, 100u);
+  EXPECT_LE(report->hooks->wall.interval.low, report->hooks->wall.value);
+  EXPECT_GE(report->hooks->wall.interval.high, report->hooks->wall.value);
 }
 
 TEST(VtokenEval, ReportsHaveTheirKeysAndFiles) {
@@ -71,8 +75,8 @@ TEST(VtokenEval, ReportsHaveTheirKeysAndFiles) {
        {"model", "policy", "arm", "ratio", "block_tokens", "blocks", "oracle_blocks", "saving"}) {
     EXPECT_TRUE(json.at("cells").at(0).contains(key)) << key;
   }
-  for (const char* key :
-       {"oracle_mismatches", "random_saving_error_points", "control_saving", "idle_overhead"}) {
+  for (const char* key : {"oracle_mismatches", "random_saving_error_points", "control_saving",
+                          "idle_overhead", "idle_overhead_wall", "idle_overhead_wall_interval"}) {
     EXPECT_TRUE(json.at("summary").contains(key)) << key;
   }
   EXPECT_NE(table_of(*report).find("pass  blocks equal the oracle"), std::string::npos);
@@ -104,8 +108,8 @@ TEST(VtokenEval, AnotherModelsCellsJoinTheReport) {
   small.hook_cost = false;
   Result<VtokenReport> other = run(small);
   ASSERT_TRUE(other.ok()) << other.status().message();
-  EXPECT_EQ(other->idle_overhead, 0);
-  const double overhead = report->idle_overhead;
+  EXPECT_FALSE(other->hooks);
+  const double overhead = report->hooks->processor_share;
   const std::size_t cells = report->cells.size();
   for (VtokenCell& cell : other->cells) cell.model = "fake 2";
   other->control_saving = 0.5;
@@ -116,7 +120,7 @@ TEST(VtokenEval, AnotherModelsCellsJoinTheReport) {
   EXPECT_EQ(report->logits.size(), 4u);
   EXPECT_EQ(report->oracle_mismatches, 1u);
   EXPECT_EQ(report->control_saving, 0.5);
-  EXPECT_EQ(report->idle_overhead, overhead);
+  EXPECT_EQ(report->hooks->processor_share, overhead);
   EXPECT_EQ(models_of(*report), (std::vector<std::string>{"fake", "fake 2"}));
   EXPECT_EQ(json_of(*report).at("cells").back().at("model"), "fake 2");
   const std::string directory = test::TempFile("vtoken-two").path();
