@@ -77,17 +77,17 @@ Result<HookCost> idle_hook_cost(model::Model& model, CacheOptions options,
   double hooks = 0, forward = 0;
   std::vector<double> walls;
   for (std::uint32_t pair = 0; pair < pairs; ++pair) {
+    std::vector<model::Chunk> chunks;
+    for (const Held& sequence : sequences) {
+      chunks.push_back({.sequence = sequence.id(),
+                        .tokens = prompt.subspan(pair % length, 1),
+                        .answer = true,
+                        .logit_rows = 1});
+    }
     double with = 0, without = 0;
     for (const bool first : {true, false}) {
       // Thue and Morse's order has no period to fall in with that of blocks that are opened.
       const bool hooked = first == (std::popcount(pair) % 2 == 0);
-      std::vector<model::Chunk> chunks;
-      for (const Held& sequence : sequences) {
-        chunks.push_back({.sequence = sequence.id(),
-                          .tokens = prompt.subspan(pair % length, 1),
-                          .answer = true,
-                          .logit_rows = 1});
-      }
       const Result<StepTime> step = timed_step(model, cache, chunks, hooked ? copy_bytes : 0);
       if (!step.ok()) return step.status();
       (hooked ? with : without) = step->wall;
