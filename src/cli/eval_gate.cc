@@ -15,7 +15,7 @@ namespace {
 struct GateEvalFlags : InputFlags {
   std::string policies = "snapkv,snapkv-global,snapkv-ahead,h2o", keep = "6.25%,12.5%,25%,50%";
   std::string tasks = "keys,single,needle,chain,dictionary,json,lines";
-  std::uint32_t seeds = 16, tokens = 900, questions = 12, calibration = 20, recent = 32;
+  std::uint32_t seeds = 16, tokens = 900, questions = 12, calibration = 20, recent = 32, right = 0;
   bool quick = false;
 };
 
@@ -40,6 +40,9 @@ void add_flags(CLI::App& app, GateEvalFlags& flags) {
   add_number(app, "--seeds", flags.seeds, 2u, 10000u, "Documents of each task");
   add_number(app, "--calibration", flags.calibration, 2u, 10000u,
              "Prompts of each task, of other seeds, that thresholds are made of");
+  add_number(app, "--right", flags.right, 0u, 1u << 20,
+             "No more documents of a class once the full cache has answered N of its questions;\n"
+             "0: --seeds of each task, however many it answers");
   add_number(app, "--tokens", flags.tokens, 128u, 1u << 20, "Tokens of a document");
   add_number(app, "--questions", flags.questions, 1u, 256u, "Questions of a document, at most");
   add_number(app, "--recent", flags.recent, 0u, 4096u, "Newest entries that every arm keeps");
@@ -70,7 +73,8 @@ Result<eval::GateEvalOptions> options_of(const GateEvalFlags& flags) {
                                             .tasks = tasks_of(flags.tasks),
                                             .seeds = flags.seeds,
                                             .recent = flags.recent},
-                                .calibration_prompts = flags.calibration};
+                                .calibration_prompts = flags.calibration,
+                                .right_most = flags.right};
   eval::PoliciesOptions& quality = options.quality;
   quality.inputs = {.tokens = flags.tokens,
                     .needles = std::min(flags.questions, eval::kNeedlesMost),

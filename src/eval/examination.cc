@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/budget.h"
 #include "eval/keep_search.h"
@@ -31,17 +32,17 @@ Status named(const Arm& arm, Status status) {
 }
 
 Examination::Examination(model::Model& model, Cache& cache, Shadow& shadow,
-                         const MeasureOptions& options, const Input& input, InputResult& result,
+                         const MeasureOptions& options, Input input, InputResult& result,
                          const std::atomic<bool>* cancel, const Progress& progress)
     : model_(model),
       cache_(cache),
       shadow_(shadow),
       options_(options),
-      input_(input),
+      input_(std::move(input)),
       result_(result),
       cancel_(cancel),
       progress_(progress),
-      prompts_(model, cache, input.document, options.chunk) {}
+      prompts_(model, cache, input_.document, options.chunk) {}
 
 Status Examination::label(const Held& sequence, const Entrant& entrant,
                           std::span<const Token> more) const {
@@ -259,6 +260,12 @@ std::vector<Examination::Batch> Examination::batches(std::size_t rows) const {
 
 Status Examination::run() {
   if (Status status = measure_full(); !status.ok()) return status;
+  result_.questions = static_cast<std::uint32_t>(input_.asked.size());
+  if (options_.only_right) {
+    if (Status status = leave_right(); !status.ok()) return status;
+  }
+  const bool continuing = !input_.continuation.empty();
+  if (!continuing && input_.asked.empty()) return {};  // nothing for arms to do
   const bool oracle =
       std::ranges::find(options_.arms, kOracle, &Arm::policy) != options_.arms.end();
   if (oracle) {
@@ -273,9 +280,10 @@ Status Examination::run() {
     rows = std::max(rows, asked.prompt.size() - input_.shared + asked.answer.size());
   }
   for (const Batch& batch : batches(rows)) {
+    if (!continuing && !options_.blind) break;
     const double share = static_cast<double>(batch.first) / static_cast<double>(entrants_.size());
-    progress_((1 + share) / 3, input_.asked.empty() ? "continuing" : "questions");
-    const Status status = input_.asked.empty() ? prose(batch) : blind(batch);
+    progress_((1 + share) / 3, continuing ? "continuing" : "questions");
+    const Status status = continuing ? prose(batch) : blind(batch);
     if (!status.ok()) return status;
   }
   for (std::size_t q = 0; options_.aware && q < input_.asked.size(); ++q) {

@@ -20,9 +20,9 @@ class Examination {
  public:
   using Progress = std::function<void(double share, const std::string& doing)>;
 
-  // All borrowed; `result` is filled.
+  // All borrowed but the input; `result` is filled.
   Examination(model::Model& model, Cache& cache, Shadow& shadow, const MeasureOptions& options,
-              const Input& input, InputResult& result, const std::atomic<bool>* cancel,
+              Input input, InputResult& result, const std::atomic<bool>* cancel,
               const Progress& progress);
 
   Status run();
@@ -63,6 +63,8 @@ class Examination {
   Result<GateValues> values_of(const Held& sequence);
 
   // examination_questions.cc
+  Result<bool> full_answers(const Asked& asked);
+  Status leave_right();
   Result<std::vector<Held>> reviewed_documents(const Batch& batch);
   Status blind(const Batch& batch);
   Status aware(std::size_t question);
@@ -76,7 +78,7 @@ class Examination {
   Cache& cache_;
   Shadow& shadow_;
   const MeasureOptions& options_;
-  const Input& input_;
+  Input input_;
   InputResult& result_;
   const std::atomic<bool>* cancel_;
   const Progress& progress_;

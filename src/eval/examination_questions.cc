@@ -28,6 +28,32 @@ Result<std::vector<Held>> forks(std::span<const Held> sequences) {
 
 }  // namespace
 
+Result<bool> Examination::full_answers(const Asked& asked) {
+  const auto prompt = std::span(asked.prompt);
+  const Result<Held> full = prompts_.aware({}, prompt.first(prompt.size() - 1));
+  if (!full.ok()) return full.status();
+  const Result<Held> twin = full->fork();
+  if (!twin.ok()) return twin.status();
+  std::string said;
+  const Status status = contest_.step(
+      model_, *full, {&*twin, 1}, rows_of(prompt.last(1), asked), asked.answer, {},
+      [&](std::size_t, std::size_t, const RowScore& row) { said += model_.piece(row.full_top); });
+  if (!status.ok()) return status;
+  return answers(asked.question, said);
+}
+
+Status Examination::leave_right() {
+  std::vector<Asked> right;
+  for (Asked& asked : input_.asked) {
+    if (cancelled()) return {Code::kCancelled, "cancelled"};
+    const Result<bool> answered = full_answers(asked);
+    if (!answered.ok()) return answered.status();
+    if (*answered) right.push_back(std::move(asked));
+  }
+  input_.asked = std::move(right);
+  return {};
+}
+
 Result<GateValues> Examination::values_of(const Held& sequence) {
   GateValues values{};
   for (const StatisticInfo& info : kStatistics) {

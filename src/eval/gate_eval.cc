@@ -5,12 +5,24 @@
 
 namespace quire::eval {
 
+std::size_t answered_of(NeedClass need, const std::vector<InputResult>& measured) {
+  std::size_t answered = 0;
+  for (const InputResult& input : measured) {
+    if (class_of(input.task) != need || input.arms.empty()) continue;
+    const auto right = std::ranges::count(input.arms[0].aware, true, &QuestionScore::full_right);
+    answered += static_cast<std::size_t>(right);
+  }
+  return answered;
+}
+
 void arrange_gates(GateEvalOptions& options) {
   PoliciesOptions& quality = options.quality;
   quality.equal = Equal::kTokens;
   quality.blocks = {16};
+  quality.blind = false;
   quality.aware = true;
   quality.second = false;
+  quality.only_right = true;
   quality.oracle = false;
   quality.statistics = true;
 }
@@ -31,7 +43,13 @@ Result<GateReport> evaluate_gates(model::Model& model, const CacheOptions& like,
                           .cancel = quality.cancel,
                           .on_progress = quality.on_progress});
   if (!calibration.ok()) return calibration.status();
-  Result<PoliciesReport> measured = evaluate_policies(model, like, quality);
+  PoliciesOptions until = quality;
+  if (options.right_most != 0) {
+    until.enough = [&](Task task, const std::vector<InputResult>& all) {
+      return answered_of(class_of(task), all) >= options.right_most;
+    };
+  }
+  Result<PoliciesReport> measured = evaluate_policies(model, like, until);
   if (!measured.ok()) return measured.status();
   GateReport report{.quality = *std::move(measured),
                     .calibration_prompts = options.calibration_prompts};

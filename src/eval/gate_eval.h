@@ -3,8 +3,8 @@
 // and none.
 // Gates select between what was measured and the full cache, so one log serves all.
 //
-// Questions are read before the review (aware).  Harm: of the questions that the full cache
-// answers, the share that the arm does not.
+// Questions are read before the review (aware), those alone that the full cache answers.  Harm: the
+// share of them that the arm does not.
 #pragma once
 
 #include <optional>
@@ -96,8 +96,13 @@ GateSummary summarise_gates(const std::vector<LabelledValues>& calibration,
 struct GateEvalOptions {
   PoliciesOptions quality;                 // arrange_gates() sets what makes it one of gates
   std::uint32_t calibration_prompts = 20;  // of each task
+  std::uint32_t right_most =
+      0;  // a class with so many prompts gets no more documents; 0: all seeds
 };
 void arrange_gates(GateEvalOptions& options);
+
+// Questions of a class that the full cache answers.
+std::size_t answered_of(NeedClass need, const std::vector<InputResult>& measured);
 
 struct GateReport {
   PoliciesReport quality;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "eval/gate_eval.h"
 #include "eval/model_page.h"
@@ -112,6 +113,47 @@ std::string self_checks_table(const GateReport& report) {
   return text;
 }
 
+// Of what can be run, the least harm of all prompts that so many bytes can buy.
+std::string safest_cells(const GateReport& report, double most, bool gated) {
+  const GatedArm* best = nullptr;
+  for (const GatedArm& arm : report.gates.arms) {
+    const bool runs = gated ? arm.gate != "open" && arm.gate != "closed" && arm.gate != "oracle" &&
+                                  !arm.gate.starts_with("random")
+                            : arm.gate == "open";
+    if (arm.need || !runs || arm.bytes_share > most || !std::isfinite(arm.harm.value)) continue;
+    if (best == nullptr || arm.harm.value < best->harm.value) best = &arm;
+  }
+  if (best == nullptr) return " | - | - | -";
+  const std::string gate = gated ? ", " + best->gate : "";
+  return " | " + best->policy + " " + fixed(best->keep * 100, 2) + " %" + gate + " | " +
+         with_interval(best->harm) + " | " + fixed(best->bytes_share, 3);
+}
+
+std::string safest_table(const GateReport& report) {
+  std::string text =
+      "| bytes at most | without a gate | harm | bytes | with one | harm | bytes "
+      "|\n|---|---|---|---|---|---|---|\n";
+  for (const double most : {0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}) {
+    text += "| " + fixed(most, 2) + safest_cells(report, most, false) +
+            safest_cells(report, most, true) + " |\n";
+  }
+  return text;
+}
+
+std::string answered_text(const GateReport& report) {
+  std::map<Task, std::pair<std::size_t, std::size_t>> counts;  // answered, asked
+  for (const InputResult& input : report.quality.results) {
+    counts[input.task].first += input.question_values.size();
+    counts[input.task].second += input.questions;
+  }
+  std::string text;
+  for (const auto& [task, count] : counts) {
+    text += std::string(text.empty() ? "" : ", ") + name_of(task) + " " +
+            std::to_string(count.first) + " of " + std::to_string(count.second);
+  }
+  return text;
+}
+
 std::string plot_name(const GateReport& report, const std::string& policy) {
   std::string name = "gate-" + model_slug(report.quality.model_file) + "-" + policy;
   std::ranges::replace_if(
@@ -146,7 +188,8 @@ std::string page_head() {
   return "# Gates\n\n"
          "Written by `quire eval gate --report`, a section for each model. Questions are read "
          "before the review, no token of an answer comes from the full cache. *harm*: of the "
-         "questions that the full cache answers, the share that the arm does not; intervals are "
+         "questions that the full cache answers, and no others are asked, the share that the arm "
+         "does not; intervals are "
          "95 % bootstraps over documents. A closed gate keeps the full cache. A statistic alone: "
          "its threshold lies half way between the means of both classes' calibration prompts; "
          "`:z`: " +
@@ -163,9 +206,13 @@ std::string section_of(const GateReport& report) {
   const std::string head =
       model_heading(quality) + ". Documents: " + std::to_string(quality.inputs) +
       "; calibration prompts of each task: " + std::to_string(report.calibration_prompts) +
-      ". Settings: `" + quality.header.at("options").dump() + "`.\n\n";
+      ". Questions that the full cache answers: " + answered_text(report) + ". Settings: `" +
+      quality.header.at("options").dump() + "`.\n\n";
   std::string text = "## Checks\n\n";
-  text += checks_page(report.gates.checks) + "\n## Statistics\n\n" + statistics_table(report);
+  text += checks_page(report.gates.checks) +
+          "\n## Safest at equal bytes\n\nThe policy, share and gate with the least harm of all "
+          "prompts at so many achieved bytes.\n\n" +
+          safest_table(report) + "\n## Statistics\n\n" + statistics_table(report);
   for (const StatisticSummary& summary : report.gates.statistics) {
     text += std::string("\n### ") + info_of(summary.fit.statistic).name + "\n\n" +
             classes_table(summary);

@@ -68,7 +68,8 @@ using GateValues = std::array<double, std::size(kStatistics)>;
 struct InputResult {
   Task task = Task::kProse;
   std::uint32_t seed = 0, block_tokens = 16;
-  std::uint32_t tokens = 0;  // of the document
+  std::uint32_t tokens = 0;     // of the document
+  std::uint32_t questions = 0;  // of the document; arms have fewer scores with only_right
   std::uint64_t full_bytes = 0;
   std::uint64_t grain_bytes = 0;  // a block of every full-attention lane
   std::vector<ArmResult> arms;
@@ -80,8 +81,12 @@ struct InputResult {
 struct MeasureOptions {
   std::vector<Arm> arms;
   std::uint32_t chunk = 512;
-  bool aware = true;    // also read each question before a review
+  bool blind = true;    // read each question after a review
+  bool aware = true;    // read each question before one
   bool second = false;  // then also another one on what that review left
+  // Only questions that the full cache answers are put to arms; a document without one has none.
+  // REQUIRES: !second.
+  bool only_right = false;
   Equal equal = Equal::kBytes;
   std::uint32_t entries_of = 0;  // Equal::kBlocks
   // Entries that every arm protects but those whose policy is written with `recent`; none: each its

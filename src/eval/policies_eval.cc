@@ -56,7 +56,7 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
   const model::ModelInfo& info = model.info();
   Json header = {{"quire_json", 1},
                  {"log", "eval policies"},
-                 {"version", 4},  // of the lines
+                 {"version", 5},  // of the lines
                  {"model",
                   {{"name", info.name},
                    {"quantization", info.quantization},
@@ -79,7 +79,9 @@ Json header_of(const model::Model& model, const std::string& fingerprint,
   }
   if (options.equal == Equal::kBlocks) settings["equal"] = "entries";
   if (options.equal == Equal::kTokens) settings["equal"] = "tokens";
+  if (!options.blind) settings["blind"] = false;
   if (options.second) settings["second"] = true;
+  if (options.only_right) settings["only_right"] = true;
   if (options.recent) settings["recent"] = *options.recent;
   if (options.statistics) settings["statistics"] = true;
   if (!options.data.empty()) {
@@ -216,8 +218,10 @@ Result<InputResult> Evaluation::examine(const Job& job, const Examination::Progr
   Examiner examiner(model_, *cache_, *shadow_,
                     {.arms = arms_[job.task],
                      .chunk = kRows,
+                     .blind = options_.blind,
                      .aware = options_.aware,
                      .second = options_.second,
+                     .only_right = options_.only_right,
                      .equal = options_.equal,
                      .entries_of = options_.inputs.tokens,
                      .recent = options_.recent,
@@ -234,6 +238,7 @@ Status Evaluation::run() {
   const std::vector<Job> jobs = open_jobs();
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Job& job = jobs[i];
+    if (options_.enough && options_.enough(job.task, results_)) continue;
     if (Status status = open_caches(job.block); !status.ok()) return status;
     const std::string name = std::string(name_of(job.task)) + " " + std::to_string(job.seed);
     const Result<InputResult> result = examine(job, [&](double share, const std::string& doing) {

@@ -34,14 +34,17 @@ struct PoliciesOptions {
   std::string text, text_name;   // prose and filler
   std::vector<Document> data{};  // of Task::kData
   std::string data_name{};
-  bool aware = true;
-  bool second = false;          // also another question on what an aware review left
+  bool blind = true, aware = true;  // questions behind a review, before one
+  bool second = false;              // also another question on what an aware review left
+  bool only_right = false;          // questions that the full cache answers alone
   bool oracle = true;           // the anchor that knows later rows, and takes a reading of its own
   Equal equal = Equal::kBytes;  // kBlocks: of the entries of `inputs.tokens`
   std::optional<std::uint32_t> recent{};  // protected by every arm, whatever its policy says
   bool statistics = false;                // also what gates would judge by
   std::size_t budget_bytes = 0;           // 0: what the arms are reckoned to need
   std::string log_path;                   // empty: none
+  // Of what is measured so far: no more documents of this task are needed.
+  std::function<bool(Task task, const std::vector<InputResult>& measured)> enough{};
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(double share, const std::string& doing)> on_progress{};
 };

@@ -78,13 +78,10 @@ ArmResult arm_of(const Json& object) {
 Json to_json(const InputResult& result) {
   Json arms = Json::array();
   for (const ArmResult& arm : result.arms) arms.push_back(arm_json(arm, result.task));
-  Json line = {{"task", name_of(result.task)},
-               {"seed", result.seed},
-               {"block_tokens", result.block_tokens},
-               {"tokens", result.tokens},
-               {"full_bytes", result.full_bytes},
-               {"grain_bytes", result.grain_bytes},
-               {"arms", arms}};
+  Json line = {{"task", name_of(result.task)},        {"seed", result.seed},
+               {"block_tokens", result.block_tokens}, {"tokens", result.tokens},
+               {"questions", result.questions},       {"full_bytes", result.full_bytes},
+               {"grain_bytes", result.grain_bytes},   {"arms", arms}};
   if (result.document_values) {
     line["document_values"] = *result.document_values;
     line["question_values"] = result.question_values;
@@ -100,6 +97,7 @@ std::optional<InputResult> result_of(const Json& line) {
                        .seed = line.at("seed"),
                        .block_tokens = line.at("block_tokens"),
                        .tokens = line.at("tokens"),
+                       .questions = line.at("questions"),
                        .full_bytes = line.at("full_bytes"),
                        .grain_bytes = line.at("grain_bytes")};
     for (const Json& arm : line.at("arms")) result.arms.push_back(arm_of(arm));

@@ -93,6 +93,46 @@ TEST_F(Examine, AllViewsAreMeasuredAndTheFullCacheIsItselfInEach) {
   EXPECT_TRUE(examined(Task::kSingle, input(Task::kSingle)).arms[2].second.empty());
 }
 
+TEST_F(Examine, QuestionsThatTheFullCacheDoesNotAnswerCanBeLeftOut) {
+  Input given = input(Task::kJson);
+  model_.words.assign(test::kVocabulary, "x");  // all that this model ever says
+  given.asked[1].question.answer = std::string(given.asked[1].answer.size(), 'x');
+  const auto run = [&](bool only_right) {
+    const MeasureOptions options{.arms = arms_,
+                                 .blind = false,
+                                 .only_right = only_right,
+                                 .equal = Equal::kTokens,
+                                 .recent = recent_,
+                                 .statistics = true};
+    return *Examiner(model_, *cache_, *shadow_, options)
+                .examine(Task::kJson, 1, given, nullptr, [](auto...) {});
+  };
+  const InputResult all = run(false), right = run(true);
+  const InputResult restored = *result_of(to_json(right));
+  EXPECT_EQ(restored.questions, 3u);
+  EXPECT_EQ(all.questions, 3u);
+  EXPECT_EQ(right.questions, 3u);
+  ASSERT_EQ(all.arms.size(), right.arms.size());
+  for (std::size_t a = 0; a < all.arms.size(); ++a) {
+    EXPECT_TRUE(all.arms[a].blind.empty());
+    std::vector<double> expected, found;
+    for (const QuestionScore& score : all.arms[a].aware) {
+      if (score.full_right) expected.push_back(score.log_p);
+    }
+    for (const QuestionScore& score : right.arms[a].aware) {
+      EXPECT_TRUE(score.full_right);
+      found.push_back(score.log_p);
+    }
+    ASSERT_EQ(expected.size(), 1u);
+    EXPECT_EQ(found, expected) << all.arms[a].arm.policy;
+    EXPECT_EQ(right.question_values.size(), expected.size());
+  }
+  given.asked[1].question.answer = "y";
+  const InputResult none = run(true);
+  EXPECT_EQ(none.questions, 3u);
+  EXPECT_TRUE(none.arms.empty());
+}
+
 TEST_F(Examine, ASecondQuestionSeesWhatTheFirstLeft) {
   // By hand: document and first question are read, cut, answered; then the second is read.
   arms_ = {{kFull, 1}, {"sink-recency", 0.3}};

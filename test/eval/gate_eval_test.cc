@@ -33,7 +33,9 @@ LabelledValues labelled(Task task, double safe) {
 InputResult document(Task task, double safe, std::vector<QuestionScore> scores) {
   ArmResult full{.arm = {kFull, 1}}, arm{.arm = {"snapkv", 0.25}};
   arm.bytes = 25;
-  for (std::size_t i = 0; i < scores.size(); ++i) full.aware.push_back(kRight);
+  for (const QuestionScore& score : scores) {
+    full.aware.push_back(score.full_right ? kRight : kBeyond);
+  }
   InputResult input{.task = task, .full_bytes = 100, .document_values = values_of(safe)};
   for (std::size_t i = 0; i < scores.size(); ++i) {
     input.question_values.push_back(values_of(safe + 0.001 * static_cast<double>(i)));
@@ -137,6 +139,12 @@ TEST(GateSummary, ASelfCheckKnowsWhatItsReviewChanged) {
   EXPECT_DOUBLE_EQ(arm_of(summary, "random as self-check:0.10", {}).open, 6.0 / 11);
 }
 
+TEST(GateEval, CountsWhatTheFullCacheAnswers) {
+  EXPECT_EQ(answered_of(NeedClass::kCapacity, measured()), 5u);
+  EXPECT_EQ(answered_of(NeedClass::kDilution, measured()), 4u);
+  EXPECT_EQ(answered_of(NeedClass::kOther, measured()), 1u);
+}
+
 TEST(GateEval, MeasuresOnceAndWritesItsPages) {
   const test::TempFile weights("weights.bin"), log("gates.jsonl");
   std::ofstream(weights.path()) << "weights";
@@ -154,6 +162,7 @@ TEST(GateEval, MeasuresOnceAndWritesItsPages) {
     options.quality.text += "a hare met " + std::to_string(i * i % 97) + " hounds. ";
   }
   arrange_gates(options);
+  options.quality.only_right = false;  // a made-up model answers nothing
   test::FakeModel model;
   const auto run = [&] {
     return evaluate_gates(model, {.layers = test::fake_attention()}, options);

@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "engine/fake_model.h"
 #include "eval/result_json.h"
@@ -90,6 +92,16 @@ TEST_F(PoliciesEval, ASmallerShareKeepsFewerEntriesOfEveryPolicy) {
       EXPECT_LT(other.bytes, cell.bytes) << cell.arm.policy;
     }
   }
+}
+
+TEST_F(PoliciesEval, ATaskThatHasEnoughGetsNoMoreDocuments) {
+  options_.seeds = 3;
+  options_.enough = [](Task task, const std::vector<InputResult>& measured) {
+    return task == Task::kJson && std::ranges::count(measured, task, &InputResult::task) == 1;
+  };
+  std::map<Task, int> inputs;
+  for (const InputResult& input : ran().results) ++inputs[input.task];
+  EXPECT_EQ(inputs, (std::map<Task, int>{{Task::kProse, 3}, {Task::kNeedle, 3}, {Task::kJson, 1}}));
 }
 
 TEST_F(PoliciesEval, ALogIsContinuedAndGivesTheSameReport) {
