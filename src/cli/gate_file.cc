@@ -93,6 +93,7 @@ Result<GateFile> parse_gate_file(std::string_view text, const std::string& sourc
   by.deviation = fields.number("deviation");
   if (by.mode == engine::GateMode::kZ && !(by.deviation > 0))
     fields.fault("deviation: not above 0");
+  if (by.mode == engine::GateMode::kSigned && by.deviation == 0) fields.fault("deviation: is 0");
   const double prompts = fields.number("prompts");
   if (!(prompts >= 0 && prompts <= 1e9)) fields.fault("prompts: not from 0 to 1e9");
   if (!fields.status().ok()) return fields.status();

@@ -51,18 +51,20 @@ void add_gate_flags(CLI::App& app, GateFlags& flags) {
         return parse_statistic(text) ? std::string() : "\"" + text + "\" is no statistic";
       })
       ->capture_default_str();
-  app.add_option("--mode", flags.mode,
-                 "What the threshold is of: z (deviations from the mean of the prompts), raw (the\n"
-                 "statistic), labelled (raw, half way between prompts that need every entry and\n"
-                 "prompts that do not, 20 each and more)")
+  app.add_option(
+         "--mode", flags.mode,
+         "What the threshold is of: z (deviations from the mean of the prompts), raw (the\n"
+         "statistic), labelled (raw, half way between prompts that need every entry and\n"
+         "prompts that do not, 20 each and more), signed (likewise, but which of them have\n"
+         "the larger values is measured as well: models differ)")
       ->type_name("MODE")
       ->check([](const std::string& text) {
         const bool known = engine::parse_gate_mode(text).has_value();
-        return known ? std::string() : "\"" + text + "\" is none of raw, z, labelled";
+        return known ? std::string() : "\"" + text + "\" is none of raw, z, labelled, signed";
       })
       ->capture_default_str();
   app.add_option("--threshold", flags.threshold,
-                 "Instead of PAGE's: -0.69 deviations, raw 0.07 for page-d")
+                 "Instead of PAGE's: -0.69 deviations, raw 0.07 for page-d; signed: 0")
       ->type_name("X");
   add_number(app, "--prompts", flags.prompts, 20u, 100000u, "Prompts, about; PAGE asks for 100");
   add_number(app, "--tokens", flags.tokens, 64u, 1u << 20, "Tokens of a prompt, about");

@@ -30,26 +30,30 @@ const char* name_of(GateMode mode) {
       return "z";
     case GateMode::kLabelled:
       return "labelled";
+    case GateMode::kSigned:
+      return "signed";
   }
   return "";
 }
 
 std::optional<GateMode> parse_gate_mode(std::string_view name) {
-  for (const GateMode mode : {GateMode::kRaw, GateMode::kZ, GateMode::kLabelled}) {
+  for (const GateMode mode : kGateModes) {
     if (name == name_of(mode)) return mode;
   }
   return {};
 }
 
 double gate_score(const GateCalibration& calibration, double value) {
-  if (calibration.mode != GateMode::kZ) return value;
+  const GateMode mode = calibration.mode;
+  if (mode == GateMode::kRaw || mode == GateMode::kLabelled) return value;
   const double above = (value - calibration.mean) / calibration.deviation;
-  return info_of(calibration.statistic).safe_above ? above : -above;
+  return mode == GateMode::kSigned || info_of(calibration.statistic).safe_above ? above : -above;
 }
 
 bool gate_opens(const GateCalibration& calibration, double value) {
   const double score = gate_score(calibration, value);
-  const bool above = calibration.mode == GateMode::kZ || info_of(calibration.statistic).safe_above;
+  const bool above = calibration.mode == GateMode::kZ || calibration.mode == GateMode::kSigned ||
+                     info_of(calibration.statistic).safe_above;
   return above ? score >= calibration.threshold : score <= calibration.threshold;
 }
 

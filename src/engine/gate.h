@@ -26,10 +26,17 @@ inline constexpr const char* kGateRules = "auto, open, closed, self-check";  // 
 
 // What a threshold is compared with: the statistic itself, or how many deviations it lies above the
 // mean of unlabelled prompts (below, where small values are safe).  Labelled is raw, the threshold
-// being half way between prompts that need every entry and prompts that do not.
-enum class GateMode : std::uint8_t { kRaw, kZ, kLabelled };
+// being half way between prompts that need every entry and prompts that do not.  Signed asks where
+// between these two kinds' means the statistic lies, from -1 to 1, whichever mean is the larger:
+// models order them either way.
+enum class GateMode : std::uint8_t { kRaw, kZ, kLabelled, kSigned };
+inline constexpr GateMode kGateModes[] = {GateMode::kRaw, GateMode::kZ, GateMode::kLabelled,
+                                          GateMode::kSigned};
+constexpr bool of_two_kinds(GateMode mode) {
+  return mode == GateMode::kLabelled || mode == GateMode::kSigned;
+}
 const char* name_of(GateMode mode);
-std::optional<GateMode> parse_gate_mode(std::string_view name);  // raw, z, labelled
+std::optional<GateMode> parse_gate_mode(std::string_view name);
 
 // PAGE's, fitted on Qwen2.5-1.5B (tau, theta_z): `quire train gate` measures a model's own mean and
 // deviation.
@@ -39,7 +46,9 @@ struct GateCalibration {
   Statistic statistic = Statistic::kPageD;
   GateMode mode = GateMode::kRaw;
   double threshold = kPageTau;
-  double mean = 0, deviation = 1;  // kZ
+  // kZ; kSigned: half way between the kinds, and half the way from the first to the second, below 0
+  // where small values are safe.
+  double mean = 0, deviation = 1;
 
   bool operator==(const GateCalibration&) const = default;
 };

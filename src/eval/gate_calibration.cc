@@ -70,7 +70,7 @@ std::vector<Task> mixed_tasks() {
 Result<std::vector<std::vector<Token>>> make_prompts(const model::Model& model,
                                                      const GateCalibrationOptions& options) {
   std::vector<std::vector<Token>> prompts;
-  if (options.mode != GateMode::kLabelled && !options.texts.empty()) {
+  if (!engine::of_two_kinds(options.mode) && !options.texts.empty()) {
     const auto texts = static_cast<std::uint32_t>(options.texts.size());
     for (const std::string& text : options.texts) {
       const std::uint32_t each = (options.prompts + texts - 1) / texts;
@@ -82,7 +82,7 @@ Result<std::vector<std::vector<Token>>> make_prompts(const model::Model& model,
   const InputOptions shape{.tokens = options.tokens, .questions = kQuestions};
   const std::vector<Document> no_data;
   const InputMaker maker(model, options.filler, shape, no_data);
-  const bool labelled = options.mode == GateMode::kLabelled;
+  const bool labelled = engine::of_two_kinds(options.mode);
   const std::vector<Task> tasks =
       labelled ? std::vector<Task>{Task::kKeys, Task::kChain} : mixed_tasks();
   if (Status status = maker.check(tasks, 1); !status.ok()) return status;
@@ -144,17 +144,26 @@ Status read_prompts(model::Model& model, const CacheOptions& like,
 Result<engine::GateCalibration> calibration_of(const GateCalibrationOptions& options,
                                                const std::vector<double>& values) {
   engine::GateCalibration found{.statistic = options.statistic, .mode = options.mode};
-  if (options.mode == GateMode::kLabelled) {  // of the two kinds in turn
+  const auto nothing_to_tell_by = [] {
+    return invalid("the statistic has one value on all prompts: there is nothing to tell them by");
+  };
+  if (engine::of_two_kinds(options.mode)) {  // in turn, as many of each
     double sum[2] = {};
     for (std::size_t i = 0; i < values.size(); ++i) sum[i % 2] += values[i];
     found.mean = (sum[0] + sum[1]) / static_cast<double>(values.size());
-    found.threshold = options.threshold.value_or(found.mean);
+    if (options.mode == GateMode::kLabelled) {
+      found.threshold = options.threshold.value_or(found.mean);
+      return found;
+    }
+    found.deviation = (sum[1] - sum[0]) / static_cast<double>(values.size());
+    found.threshold = options.threshold.value_or(0);
+    if (found.deviation == 0) return nothing_to_tell_by();
     return found;
   }
   const bool page = options.statistic == Statistic::kPageD;
   if (options.mode == GateMode::kRaw && !page && !options.threshold) {
     return invalid(std::string("threshold: ") + info_of(options.statistic).name +
-                   " has no published one; give it, or use the mode z or labelled");
+                   " has no published one; give it, or use the mode z, labelled or signed");
   }
   found.threshold =
       options.threshold.value_or(options.mode == GateMode::kZ ? engine::kGateZ : engine::kPageTau);
@@ -164,7 +173,7 @@ Result<engine::GateCalibration> calibration_of(const GateCalibrationOptions& opt
   found.deviation =
       std::sqrt(squares / static_cast<double>(std::max<std::size_t>(2, values.size()) - 1));
   if (options.mode == GateMode::kZ && !(found.deviation > 0)) {
-    return invalid("the statistic has one value on all prompts: there is nothing to tell them by");
+    return nothing_to_tell_by();
   }
   return found;
 }

@@ -19,8 +19,8 @@ inline constexpr std::uint32_t kCalibrationSeed = 1u << 20;
 struct GateCalibrationOptions {
   Statistic statistic = Statistic::kPageD;
   engine::GateMode mode = engine::GateMode::kZ;
-  std::optional<double> threshold{};  // none: PAGE's; kLabelled finds its own
-  std::uint32_t prompts = 112;        // at least; kLabelled: 20 of each kind, at least
+  std::optional<double> threshold{};  // none: PAGE's; kLabelled finds its own, kSigned: 0
+  std::uint32_t prompts = 112;        // at least; of_two_kinds(): 20 of each, at least
   std::uint32_t tokens = 768;         // of a prompt, about
   // Prompts are cut from these; none: one of each form that evaluations know, in turn, around
   // `filler`.
@@ -37,8 +37,8 @@ struct GateCalibrationResult {
 };
 
 // A mean and a deviation (of a sample), or a threshold half way between the means of `keys` (every
-// entry is needed) and `chain` (they are not).  kInvalidArgument: the texts are too short, or all
-// prompts have one value.
+// entry is needed) and `chain` (they are not), or both.  kInvalidArgument: the texts are too short,
+// or all prompts have one value.
 Result<GateCalibrationResult> calibrate_gate(model::Model& model, const CacheOptions& like,
                                              const GateCalibrationOptions& options);
 

@@ -35,6 +35,7 @@ constexpr double kOfRandomMost = 0.5;  // harm of all, by that of a random gate 
 struct GateFit {
   Statistic statistic{};
   double labelled = 0;             // threshold half way between the classes' means
+  double half = 0;                 // from there to the dilution class's mean: mode signed
   double mean = 0, deviation = 1;  // over all of them: mode z
   engine::GateCalibration calibration(engine::GateMode mode) const;
 };
@@ -73,7 +74,8 @@ struct SelfCheckSummary {
 };
 
 struct GatedArm {
-  // open, closed, oracle, STATISTIC, STATISTIC:z, self-check:NATS, random as one of these
+  // open, closed, oracle, STATISTIC, STATISTIC:z, STATISTIC:signed, self-check:NATS, random as one
+  // of these
   std::string policy, gate;
   double keep = 0;
   std::optional<NeedClass> need{};  // none: all

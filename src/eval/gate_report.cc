@@ -194,7 +194,8 @@ std::string page_head() {
          "its threshold lies half way between the means of both classes' calibration prompts; "
          "`:z`: " +
          fixed(engine::kGateZ, 2) +
-         " deviations of all calibration prompts. Their seeds are not those of the test. "
+         " deviations of all calibration prompts; `:signed`: the same place half way, open on the "
+         "side of the dilution prompts, whichever it is. Their seeds are not those of the test. "
          "*self-check:X*: open where the review moves the first token's distribution by X nats at "
          "most (KL). *random as*: a gate that looks at nothing and is as often open, in "
          "expectation; *oracle*: open where nothing is harmed. *bytes*: achieved, of the full "

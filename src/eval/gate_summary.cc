@@ -22,6 +22,15 @@ std::string self_check_name(double most) {
   return std::string(engine::kSelfCheck) + ":" + fixed(most, 2);
 }
 
+// A gate's name: its statistic, and how that is read where it is not as labelled.
+std::string gate_name(Statistic statistic, engine::GateMode mode) {
+  const std::string name = info_of(statistic).name;
+  return mode == engine::GateMode::kLabelled ? name : name + ":" + engine::name_of(mode);
+}
+
+constexpr engine::GateMode kModes[] = {engine::GateMode::kLabelled, engine::GateMode::kZ,
+                                       engine::GateMode::kSigned};
+
 void add_gates(const GatePoint& point, const std::vector<StatisticSummary>& statistics,
                std::vector<GatedArm>& arms) {
   add_gate(
@@ -32,13 +41,12 @@ void add_gates(const GatePoint& point, const std::vector<StatisticSummary>& stat
       point, "oracle", [](const GateItem& item) { return !item.harmed(); }, arms);
   for (const StatisticSummary& summary : statistics) {
     if (info_of(summary.fit.statistic).control) continue;
-    const std::string name = info_of(summary.fit.statistic).name;
-    for (const engine::GateMode mode : {engine::GateMode::kLabelled, engine::GateMode::kZ}) {
+    for (const engine::GateMode mode : kModes) {
       const engine::GateCalibration by = summary.fit.calibration(mode);
       const IsOpen open = [by](const GateItem& item) {
         return gate_opens(by, value_of(item.values, by.statistic));
       };
-      add_gate_and_random(point, name + (mode == engine::GateMode::kZ ? ":z" : ""), open, arms);
+      add_gate_and_random(point, gate_name(by.statistic, mode), open, arms);
     }
   }
   for (const double most : kSelfCheckMosts) {
@@ -87,8 +95,10 @@ void add_checks(const GatePoint* judged, GateSummary& summary) {
   const std::string at = " (" + judged->policy + " at " + fixed(judged->keep * 100, 2) + " %)";
   std::vector<std::string> gates;
   for (const StatisticSummary& statistic : summary.statistics) {
-    const StatisticInfo& info = info_of(statistic.fit.statistic);
-    if (!info.control) gates.emplace_back(info.name);
+    if (info_of(statistic.fit.statistic).control) continue;
+    for (const engine::GateMode mode : kModes) {
+      gates.push_back(gate_name(statistic.fit.statistic, mode));
+    }
   }
   gates.push_back(self_check_name(engine::kSelfCheckKl));
   for (const std::string& name : gates) {
@@ -196,6 +206,10 @@ NeedClass class_of(Task task) {
 }
 
 engine::GateCalibration GateFit::calibration(engine::GateMode mode) const {
+  if (mode == engine::GateMode::kSigned) {
+    return {
+        .statistic = statistic, .mode = mode, .threshold = 0, .mean = labelled, .deviation = half};
+  }
   return {.statistic = statistic,
           .mode = mode,
           .threshold = mode == engine::GateMode::kZ ? engine::kGateZ : labelled,
@@ -222,6 +236,7 @@ GateFit fit_gate(Statistic statistic, const std::vector<LabelledValues>& prompts
   const double low = capacity.empty() ? fit.mean : mean(capacity);
   const double high = dilution.empty() ? fit.mean : mean(dilution);
   fit.labelled = (low + high) / 2;
+  fit.half = (high - low) / 2;
   return fit;
 }
 

@@ -43,6 +43,15 @@ TEST(GateFile, IsReadAsWritten) {
   EXPECT_EQ(file->fingerprint, "0123456789abcdef");
   EXPECT_EQ(file->prompts, 112u);
   EXPECT_EQ(file->texts_sha256, "feed");
+  GateFile sign = made_up();
+  sign.calibration.mode = engine::GateMode::kSigned;
+  sign.calibration.deviation = -0.125;
+  const Result<GateFile> again = parse_gate_file(gate_file_json(sign).dump(), "g.json");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->calibration, sign.calibration);
+  sign.calibration.deviation = 0;
+  EXPECT_EQ(parse_gate_file(gate_file_json(sign).dump(), "g").status().message(),
+            "g: deviation: is 0");
 }
 
 TEST(GateFile, ABadOneIsRefusedByField) {

@@ -67,10 +67,18 @@ TEST(GateDecision, IsOnTheSafeSideOfTheThreshold) {
   EXPECT_NEAR(gate_score(by, 0.14), -2, 1e-12);
   EXPECT_TRUE(gate_opens(by, 0.113));
   EXPECT_FALSE(gate_opens(by, 0.114));
+  by = {.mode = GateMode::kSigned, .threshold = 0, .mean = 0.12, .deviation = -0.04};
+  for (const Statistic statistic : {Statistic::kPageD, Statistic::kLogMaxMean}) {
+    by.statistic = statistic;
+    EXPECT_NEAR(gate_score(by, 0.08), 1, 1e-12) << "the calibration says which side is safe";
+    EXPECT_TRUE(gate_opens(by, 0.12));
+    EXPECT_FALSE(gate_opens(by, 0.121));
+  }
 }
 
 TEST(GateDecision, ARaisedThresholdNeverOpens) {
-  for (const GateMode mode : {GateMode::kRaw, GateMode::kZ, GateMode::kLabelled}) {
+  for (const GateMode mode : kGateModes) {
+    EXPECT_EQ(parse_gate_mode(name_of(mode)), mode);
     GateCalibration by{.mode = mode, .mean = 0.2, .deviation = 0.3};
     for (double value = -1; value <= 1; value += 0.125) {
       bool before = true;

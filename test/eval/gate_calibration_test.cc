@@ -50,6 +50,13 @@ TEST(GateCalibration, IsMeanAndDeviationOfASample) {
       calibration_of(options_of(GateMode::kLabelled), {1, 5, 2, 6, 3, 7});
   ASSERT_TRUE(labelled.ok());
   EXPECT_EQ(labelled->threshold, 4);
+  const Result<engine::GateCalibration> sign =
+      calibration_of(options_of(GateMode::kSigned), {5, 1, 6, 2, 7, 3});
+  ASSERT_TRUE(sign.ok());
+  EXPECT_EQ(sign->threshold, 0);
+  EXPECT_EQ(sign->mean, 4);
+  EXPECT_EQ(sign->deviation, -2) << "the second kind has the smaller values";
+  EXPECT_FALSE(calibration_of(options_of(GateMode::kSigned), {2, 2, 2, 2}).ok());
   EXPECT_FALSE(calibration_of(options_of(), {2, 2, 2}).ok());
   GateCalibrationOptions raw = options_of(GateMode::kRaw);
   EXPECT_EQ(calibration_of(raw, {1, 2})->threshold, engine::kPageTau);

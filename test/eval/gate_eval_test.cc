@@ -102,6 +102,23 @@ TEST(GateSummary, GatesSelectBetweenArmAndFullCache) {
   }
 }
 
+TEST(GateSummary, ASignedGateLearnsWhichSideIsSafe) {
+  // Small values of page-d are safe on this model.
+  std::vector<LabelledValues> calibration = kCalibration;
+  for (LabelledValues& prompt : calibration) prompt.values = values_of(1 - prompt.values[0]);
+  std::vector<InputResult> results = measured();
+  for (InputResult& input : results) {
+    for (GateValues& values : input.question_values) values = values_of(1 - values[0]);
+  }
+  const GateSummary summary = summarise_gates(calibration, results);
+  EXPECT_EQ(summary.statistics[0].auc.value, 0);
+  EXPECT_EQ(arm_of(summary, "page-d", NeedClass::kCapacity).open, 1);
+  EXPECT_EQ(arm_of(summary, "page-d", NeedClass::kDilution).open, 0);
+  EXPECT_EQ(arm_of(summary, "page-d:signed", NeedClass::kCapacity).open, 0);
+  EXPECT_EQ(arm_of(summary, "page-d:signed", NeedClass::kDilution).open, 1);
+  EXPECT_EQ(arm_of(summary, "page-d:signed", {}).harm.value, 1.0 / 10);
+}
+
 TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   const GateSummary summary = summarise_gates(kCalibration, measured());
   ASSERT_EQ(summary.statistics.size(), 4u);
@@ -115,11 +132,14 @@ TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   EXPECT_EQ(needle.prompts, 4u);
   EXPECT_EQ(needle.open, 1);
   EXPECT_NEAR(needle.mean, 0.8505, 1e-9);
-  // Three of each statistic, in their order, then of the self-check; one of the control.
-  ASSERT_EQ(summary.checks.size(), 13u);
-  EXPECT_TRUE(summary.checks[12].pass);
-  for (const std::size_t i : {0u, 1u, 6u, 7u}) EXPECT_TRUE(summary.checks[i].pass) << i;
-  EXPECT_FALSE(summary.checks[3].pass) << "row-variation is open or closed to all";
+  // Three of each statistic in both modes, in their order, then of the self-check; one of the
+  // control.
+  ASSERT_EQ(summary.checks.size(), 31u);
+  EXPECT_TRUE(summary.checks[30].pass);
+  for (const std::size_t i : {0u, 1u, 6u, 7u, 18u, 19u}) EXPECT_TRUE(summary.checks[i].pass) << i;
+  EXPECT_TRUE(summary.checks[3].name.starts_with("page-d:z: harm"));
+  EXPECT_TRUE(summary.checks[6].name.starts_with("page-d:signed: harm"));
+  EXPECT_FALSE(summary.checks[9].pass) << "row-variation is open or closed to all";
   std::vector<InputResult> harmless = {document(Task::kKeys, 0.1, {kRight}),
                                        document(Task::kNeedle, 0.9, {kRight})};
   const GateSummary nothing = summarise_gates(kCalibration, harmless);
