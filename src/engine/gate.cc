@@ -6,6 +6,11 @@
 namespace quire::engine {
 namespace {
 
+// Modes whose score is the larger, the safer, whatever the statistic.
+bool scores_safety(GateMode mode) {
+  return mode == GateMode::kZ || mode == GateMode::kSigned;
+}
+
 double log_of_sum(std::span<const float> logits, double most) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(double{logit} - most);
@@ -44,16 +49,15 @@ std::optional<GateMode> parse_gate_mode(std::string_view name) {
 }
 
 double gate_score(const GateCalibration& calibration, double value) {
-  const GateMode mode = calibration.mode;
-  if (mode == GateMode::kRaw || mode == GateMode::kLabelled) return value;
+  if (!scores_safety(calibration.mode)) return value;
   const double above = (value - calibration.mean) / calibration.deviation;
-  return mode == GateMode::kSigned || info_of(calibration.statistic).safe_above ? above : -above;
+  const bool as_published = calibration.mode == GateMode::kZ;
+  return as_published && !info_of(calibration.statistic).safe_above ? -above : above;
 }
 
 bool gate_opens(const GateCalibration& calibration, double value) {
   const double score = gate_score(calibration, value);
-  const bool above = calibration.mode == GateMode::kZ || calibration.mode == GateMode::kSigned ||
-                     info_of(calibration.statistic).safe_above;
+  const bool above = scores_safety(calibration.mode) || info_of(calibration.statistic).safe_above;
   return above ? score >= calibration.threshold : score <= calibration.threshold;
 }
 

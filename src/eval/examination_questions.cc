@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "eval/examination.h"
+#include "quire/check.h"
 
 namespace quire::eval {
 namespace {
@@ -43,6 +44,7 @@ Result<bool> Examination::full_answers(const Asked& asked) {
 }
 
 Status Examination::leave_right() {
+  QUIRE_CHECK(!options_.second);  // input_.second stands beside all that is asked
   std::vector<Asked> right;
   for (Asked& asked : input_.asked) {
     if (cancelled()) return {Code::kCancelled, "cancelled"};

@@ -82,15 +82,15 @@ Result<std::vector<std::vector<Token>>> make_prompts(const model::Model& model,
   const InputOptions shape{.tokens = options.tokens, .questions = kQuestions};
   const std::vector<Document> no_data;
   const InputMaker maker(model, options.filler, shape, no_data);
-  const bool labelled = engine::of_two_kinds(options.mode);
+  const bool two_kinds = engine::of_two_kinds(options.mode);
   const std::vector<Task> tasks =
-      labelled ? std::vector<Task>{Task::kKeys, Task::kChain} : mixed_tasks();
+      two_kinds ? std::vector<Task>{Task::kKeys, Task::kChain} : mixed_tasks();
   if (Status status = maker.check(tasks, 1); !status.ok()) return status;
   const auto kinds = static_cast<std::uint32_t>(tasks.size());
   // Prose is one of the forms.
-  const std::uint32_t all = labelled ? 2 * std::max(kPromptsLeast, options.prompts / 2)
-                                     : std::max(kPromptsLeast, options.prompts);
-  const std::uint32_t prose = labelled ? 0 : all / (kinds + 1);
+  const std::uint32_t all = two_kinds ? 2 * std::max(kPromptsLeast, options.prompts / 2)
+                                      : std::max(kPromptsLeast, options.prompts);
+  const std::uint32_t prose = two_kinds ? 0 : all / (kinds + 1);
   for (std::uint32_t i = 0; i + prose < all; ++i) {
     prompts.push_back(made_prompt(maker, tasks[i % kinds], i / kinds));
   }

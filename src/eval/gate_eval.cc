@@ -5,12 +5,16 @@
 
 namespace quire::eval {
 
+std::size_t answered_of(const InputResult& input) {
+  if (input.arms.empty()) return 0;
+  const auto right = std::ranges::count(input.arms[0].aware, true, &QuestionScore::full_right);
+  return static_cast<std::size_t>(right);
+}
+
 std::size_t answered_of(NeedClass need, const std::vector<InputResult>& measured) {
   std::size_t answered = 0;
   for (const InputResult& input : measured) {
-    if (class_of(input.task) != need || input.arms.empty()) continue;
-    const auto right = std::ranges::count(input.arms[0].aware, true, &QuestionScore::full_right);
-    answered += static_cast<std::size_t>(right);
+    if (class_of(input.task) == need) answered += answered_of(input);
   }
   return answered;
 }

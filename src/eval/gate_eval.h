@@ -98,12 +98,13 @@ GateSummary summarise_gates(const std::vector<LabelledValues>& calibration,
 struct GateEvalOptions {
   PoliciesOptions quality;                 // arrange_gates() sets what makes it one of gates
   std::uint32_t calibration_prompts = 20;  // of each task
-  std::uint32_t right_most =
-      0;  // a class with so many prompts gets no more documents; 0: all seeds
+  // A class with so many answered prompts gets no more documents; 0: all seeds.
+  std::uint32_t right_most = 0;
 };
 void arrange_gates(GateEvalOptions& options);
 
-// Questions of a class that the full cache answers.
+// Questions that the full cache answers: of a document, of a class.
+std::size_t answered_of(const InputResult& input);
 std::size_t answered_of(NeedClass need, const std::vector<InputResult>& measured);
 
 struct GateReport {

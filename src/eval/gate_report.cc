@@ -143,7 +143,7 @@ std::string safest_table(const GateReport& report) {
 std::string answered_text(const GateReport& report) {
   std::map<Task, std::pair<std::size_t, std::size_t>> counts;  // answered, asked
   for (const InputResult& input : report.quality.results) {
-    counts[input.task].first += input.question_values.size();
+    counts[input.task].first += answered_of(input);
     counts[input.task].second += input.questions;
   }
   std::string text;

@@ -132,8 +132,8 @@ TEST(GateSummary, SaysHowWellAStatisticOrdersTheClasses) {
   EXPECT_EQ(needle.prompts, 4u);
   EXPECT_EQ(needle.open, 1);
   EXPECT_NEAR(needle.mean, 0.8505, 1e-9);
-  // Three of each statistic in both modes, in their order, then of the self-check; one of the
-  // control.
+  // Three of each statistic in each of three modes, in their order, then of the self-check; one of
+  // the control.
   ASSERT_EQ(summary.checks.size(), 31u);
   EXPECT_TRUE(summary.checks[30].pass);
   for (const std::size_t i : {0u, 1u, 6u, 7u, 18u, 19u}) EXPECT_TRUE(summary.checks[i].pass) << i;
